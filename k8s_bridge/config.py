@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,6 +13,8 @@ from holdfast.text.wording import did_you_mean
 from holdfast.vocabulary import NodeState
 from k8s_bridge.rules.settings import BridgeBudget, RuleSettings
 from k8s_bridge.state_table import ISOLATABLE, Isolation
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Join(str, Enum):
@@ -30,6 +33,38 @@ class LogFormat(str, Enum):
     """Time, level, event, then ``key=value``."""
     JSON = "json"
     """One JSON object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSettings:
+    """Workloads of Kubernetes whose owners ask for it with a label: when one pod is lost to a node fault, all
+    pods of the workload are restarted together ([kubernetes-jobs.md](../howto/kubernetes-jobs.md)).
+    """
+
+    namespaces: tuple[str, ...] = ()
+    """The namespaces in which this is done. Empty: nowhere. `holdfast render workloads-rbac` has the rights."""
+    poll_s: float = 10.0
+    """The time between two looks at the workloads and their pods."""
+    max_restarts: int = 3
+    """Restarts of one workload within `window_s`."""
+    window_s: float = 86400.0
+    """The time within which restarts count."""
+    backoff_s: float = 60.0
+    """The shortest time from the first restart of a workload to the second; it doubles with each, up to one
+    hour.
+    """
+    not_ready_s: float = 60.0
+    """How long a Node has to be NotReady before the pods on it count as lost."""
+
+    def __post_init__(self) -> None:
+        within(self, poll_s=(1, 300), max_restarts=(1, 20), window_s=(60, 604800))
+        within(self, backoff_s=(0, 3600), not_ready_s=(0, 3600))
+        wrong = next((name for name in self.namespaces if not _NAMESPACE.fullmatch(name)), None)
+        if wrong is not None:
+            raise ValueError(f"namespaces must be names of namespaces, got {wrong!r}")
+        twice = _first_twice(self.namespaces)
+        if twice:
+            raise ValueError(f"namespaces must name each once, got {twice!r} twice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +90,12 @@ class BridgeConfig:
     in mode `observe`.
     """
     budget: BridgeBudget = field(default_factory=BridgeBudget)
+    workloads: WorkloadSettings = field(default_factory=WorkloadSettings)
+    worker_pods_namespace: str = ""
+    """Namespace of Slurm's worker pods, whose names are those of the Slurm nodes: those of drained nodes without a
+    job get the label `holdfast.dev/evictable`, the others cannot be evicted
+    ([bridge.md](../howto/bridge.md#kubectl-drain-waits-for-the-job)). Empty: this is not done.
+    """
     events: bool = True
     """Create Events on the Node for transitions."""
     join: Join = Join.INSTANCE_ID
@@ -115,6 +156,10 @@ class BridgeConfig:
         rule = _first_twice(one.use or one.name for one in self.rules)
         if rule:
             raise ValueError(f"rules must name each rule once, got {rule!r} twice")
+        if self.worker_pods_namespace and not _NAMESPACE.fullmatch(self.worker_pods_namespace):
+            raise ValueError(
+                f"worker_pods_namespace must be the name of a namespace, got {self.worker_pods_namespace!r}"
+            )
         if not self.slurm_user:
             raise ValueError("slurm_user must not be empty")
         if self.join is Join.TABLE and not self.nodes:

@@ -25,25 +25,27 @@ from holdfast.config.path import config_path
 from holdfast.errors import CommandError, HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from k8s_bridge import show
-from k8s_bridge.apply import Applier, Listener
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.connections import Wait
-from k8s_bridge.health import Health
+from k8s_bridge.endpoints.health import Health
+from k8s_bridge.features import Feature, features
 from k8s_bridge.kube.api import Kube, KubeError, KubeFailed, KubeRefused
 from k8s_bridge.kube.watch import NodeWatch
+from k8s_bridge.model.changes import Change, UpdateStatus
+from k8s_bridge.model.node_mapping import NodeMapping
+from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.page.board import Board
-from k8s_bridge.planning.holds import Holds
-from k8s_bridge.planning.node_mapping import NodeMapping
-from k8s_bridge.planning.plan import Change, UpdateStatus, plan_unreadable
+from k8s_bridge.planning.plan import plan_unreadable
 from k8s_bridge.planning.planner import Planner
-from k8s_bridge.planning.refusals import LONGEST, LONGEST_FAILURE, Refusals
 from k8s_bridge.planning.signals import Signals
-from k8s_bridge.planning.snapshot import KubeNode
 from k8s_bridge.slurm_view import SlurmView
+from k8s_bridge.writes.apply import Applier, Listener
+from k8s_bridge.writes.connections import Wait
+from k8s_bridge.writes.holds import Holds
+from k8s_bridge.writes.refusals import LONGEST, LONGEST_FAILURE, Refusals
 
 if TYPE_CHECKING:
-    from k8s_bridge.metrics import BridgeMetrics
+    from k8s_bridge.endpoints.metrics import BridgeMetrics
 
 log = LimitedLog(Log("bridge"))
 
@@ -93,6 +95,7 @@ class Bridge:
         self._signals = Signals(policy)
         self._holds = Holds(policy.hold_unknown_s, policy.hold_free_s)
         self._failing = threading.Lock()
+        self.features: list[Feature] = []
         self.verbose = False
         self.health, self.board = Health(math.inf), Board()
         self._now = datetime.now(timezone.utc)
@@ -105,6 +108,8 @@ class Bridge:
     def run(self) -> None:
         """Run until ``stop``."""
         self.watch.start()
+        for each in self.features:
+            each.start()
         while not self.stopping.is_set():
             self.wake.clear()
             self._unfinished, failed = False, True
@@ -118,6 +123,8 @@ class Bridge:
             self._metrics.passed(failed=failed)
             self._pause()
         self.watch.stop()
+        for each in self.features:
+            each.stop()
 
     def stop(self) -> None:
         """End after the present call; each call is bounded in time."""
@@ -149,7 +156,7 @@ class Bridge:
         if ahead is not None:
             changes = [change for change in changes if self._is_current(change)]
         changes = self._allowed(self._holds.due(changes, time.monotonic()))
-        self.board.seen(slurm, kube, changes, now, switched_off=self._is_off())
+        self.board.seen(slurm, kube, changes, now, switched_off=self.is_off())
         for change in changes if self.verbose else ():
             log.info("planned", node=change.kube.name, change=change)
         due = self._refusals.due(changes, now)
@@ -168,6 +175,8 @@ class Bridge:
         begun = time.monotonic()
         slurm = self._read_slurm()
         kube = self.watch.nodes()
+        if slurm is None or kube is None:
+            self._show(slurm, kube)  # else with what the rules say
         if kube is None:
             self.health.silent(KUBERNETES, self.watch.problem or "its Nodes are not listed yet")
             return Look(slurm, None, None)  # the state of Kubernetes is unknown: change nothing
@@ -178,12 +187,17 @@ class Bridge:
                 return Look(None, kube, None)
             return Look(None, kube, plan_unreadable(kube, now, "slurmctld does not answer"))
         kube = self._signals.look(slurm, kube, now)
+        self._show(slurm, kube)
         for line in self._signals.notices():
             log.warning(line)
         changes = self._planner.plan(slurm, kube, now)
         self._warn(self._planner.mapping, bool(slurm and kube))
         self._look_s = time.monotonic() - begun
         return Look(slurm, kube, changes)
+
+    def _show(self, slurm: list[SlurmNode] | None, kube: list[KubeNode] | None) -> None:
+        for each in self.features:
+            each.see(slurm, kube)
 
     def _look_ahead(self, until: float, wait: Wait) -> None:
         """The look of the next pass, while the rest of a long plan is written: no connection waits for it.
@@ -239,13 +253,14 @@ class Bridge:
                 dataclasses.replace(c, events=()) if isinstance(c, UpdateStatus) else c
                 for c in changes
             ]
-        switched_off = self._is_off()
+        switched_off = self.is_off()
         if switched_off:
             changes = [change for change in changes if isinstance(change, UpdateStatus)]
         self._metrics.planned(changes, kill_switch_active=switched_off)
         return changes
 
-    def _is_off(self) -> bool:
+    def is_off(self) -> bool:
+        """Does a kill switch stop all actions?"""
         return bool(switches_off(self._config) & {ALL, SWITCH})
 
     def _wrote(self, change: type[Change], count: int = 1) -> None:
@@ -279,6 +294,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         bridge = Bridge(parts.slurm, parts.kube, parts.policy, path, tools.metrics)
         bridge.health, bridge.board = tools.health, tools.board
         bridge.verbose = arguments.verbose
+        bridge.features = features(parts.kube, parts.policy, bridge.is_off, tools.metrics)
         return bridge
 
     try:

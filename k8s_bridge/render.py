@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast import extra_settings as extra
-from holdfast.document import BOOL, IMAGE_BY_DIGEST, NAME, NUMBER, PATH, REQUIRED, Document, Value
 from holdfast.errors import UsageError
+from holdfast.render import extra_settings as extra
+from holdfast.render.document import (
+    BOOL,
+    IMAGE_BY_DIGEST,
+    NAME,
+    NUMBER,
+    PATH,
+    REQUIRED,
+    Document,
+    Value,
+)
 from k8s_bridge.config import Join
 from k8s_bridge.names import CONDITIONS, PREFIX
+from k8s_bridge.worker_pods.evictable import EVICTABLE
+from k8s_bridge.workloads.kinds import KINDS, RESTART
 
 _PACKAGE = "k8s_bridge"
 
@@ -61,12 +72,16 @@ TAKEN: Mapping[str, str] = {
 
 def _rbac(values: Mapping[str, str]) -> Mapping[str, object]:
     return {
-        "account": f"system:serviceaccount:{values['namespace']}:{ACCOUNT}",
+        "account": _account(values["namespace"]),
         "prefix": PREFIX,
         "conditions": _cel_list(CONDITIONS),
         "types": ", ".join(CONDITIONS),
         "kept": _cel_list(_WRITTEN_BY_THE_SERVER),
     }
+
+
+def _account(namespace: str) -> str:
+    return f"system:serviceaccount:{namespace}:{ACCOUNT}"
 
 
 def _cel_list(names: Sequence[str]) -> str:
@@ -218,8 +233,58 @@ OFF = Document(
     },
 )
 
+
+def _workloads_rbac(values: Mapping[str, str]) -> Mapping[str, object]:
+    return {
+        "account": _account(values["namespace"]),
+        "annotation": RESTART,
+        "kept": _cel_list([name for name in _WRITTEN_BY_THE_SERVER if name != "labels"]),
+        "kinds": KINDS,
+        "workload_namespaces": values["namespaces"].split(","),
+    }
+
+
+WORKLOADS_RBAC = Document(
+    about="rights of the bridge in namespaces whose workloads it restarts",
+    package=_PACKAGE,
+    template="workloads_rbac.yaml.j2",
+    context=_workloads_rbac,
+    values={
+        "namespaces": Value(
+            rf"{NAME}(,{NAME})*", REQUIRED, "those of bridge.workloads, with commas between"
+        ),
+        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
+    },
+)
+
+
+def _worker_pods(values: Mapping[str, str]) -> Mapping[str, object]:
+    return {
+        "account": _account(values["namespace"]),
+        "evictable": EVICTABLE,
+        "kept": _cel_list([name for name in _WRITTEN_BY_THE_SERVER if name != "annotations"]),
+        "selector": dict(pair.split("=", 1) for pair in values["workers"].split(",")),
+    }
+
+
+WORKER_PODS = Document(
+    about="protects worker pods from eviction unless their node is drained and free",
+    package=_PACKAGE,
+    template="worker_pods.yaml.j2",
+    context=_worker_pods,
+    values={
+        "workers": Value(
+            rf"{_LABEL}(,{_LABEL})*", REQUIRED, "NAME=VALUE,…: labels of Slurm's worker pods"
+        ),
+        "worker_namespace": Value(NAME, "soperator", "as in bridge.worker_pods_namespace"),
+        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
+    },
+)
+
 DOCUMENTS: Mapping[str, Document] = {
     "rbac": RBAC,
+    "workloads-rbac": WORKLOADS_RBAC,
+    "worker-pods": WORKER_PODS,
     "deployment": DEPLOYMENT,
     "network-policy": NETWORK_POLICY,
     "off": OFF,

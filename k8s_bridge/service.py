@@ -22,19 +22,21 @@ from holdfast.errors import ConfigError, UsageError
 from holdfast.policy.budget import BudgetLimits
 from holdfast.slurm.adapter import open_slurm
 from holdfast.slurm.cli import SlurmCli
-from k8s_bridge import http_server
 from k8s_bridge.config import BridgeConfig, LogFormat
-from k8s_bridge.health import Health
-from k8s_bridge.http_server import Request, Response, Route
+from k8s_bridge.endpoints import http_server
+from k8s_bridge.endpoints.health import Health
+from k8s_bridge.endpoints.http_server import Request, Response, Route
 from k8s_bridge.kube import access, kubeconfig
 from k8s_bridge.page.board import Board
 from k8s_bridge.page.sections import Sections, Shown
 from k8s_bridge.page.sources import Sources
 from k8s_bridge.reload import ConfigWatch
+from k8s_bridge.worker_pods import protection
+from k8s_bridge.workloads import rights
 
 if TYPE_CHECKING:
+    from k8s_bridge.endpoints.metrics import BridgeMetrics
     from k8s_bridge.kube.client import KubeApi
-    from k8s_bridge.metrics import BridgeMetrics
 
 log = Log("bridge")
 
@@ -143,6 +145,8 @@ class Service:
         parts = compose(self._path)
         where = kubeconfig.path_of(parts.policy.kubeconfig) or "the pod's service account"
         access.require(parts.kube, parts.policy, str(where))
+        rights.require(parts.kube, parts.policy, str(where))
+        protection.require(parts.kube, parts.policy, str(where))
         return parts
 
     def _one_start(self, parts: Parts, metrics: BridgeMetrics, board: Board) -> None:
@@ -234,7 +238,7 @@ def _probes(tools: Tools) -> Mapping[str, Route]:
 
 def _metrics() -> BridgeMetrics:
     try:
-        from k8s_bridge.metrics import BridgeMetrics  # noqa: PLC0415 - 0.1 s, not needed for --plan
+        from k8s_bridge.endpoints.metrics import BridgeMetrics  # noqa: PLC0415 - 0.1 s, not needed for --plan
     except ImportError:
         raise UsageError(
             "the bridge needs the package prometheus_client; pip install 'holdfast[bridge]'"

@@ -16,13 +16,14 @@ from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.text.wording import counted
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.api import Kube, KubeNotFound
+from k8s_bridge.model.changes import Change, UpdateStatus
+from k8s_bridge.model.node_mapping import kube_name
+from k8s_bridge.model.ownership import Origin
+from k8s_bridge.model.snapshot import KubeNode, is_cordoned_by_others
 from k8s_bridge.names import FIELD_MANAGER
-from k8s_bridge.planning.node_mapping import kube_name
-from k8s_bridge.planning.ownership import Origin
-from k8s_bridge.planning.plan import Change, UpdateStatus, is_cordoned_by_others, plan
+from k8s_bridge.planning.plan import plan
 from k8s_bridge.planning.planner import Planner
 from k8s_bridge.planning.signals import Signals
-from k8s_bridge.planning.snapshot import KubeNode
 
 SWITCH = "bridge"
 """``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge reports only and takes no action."""

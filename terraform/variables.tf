@@ -433,7 +433,7 @@ variable "network_policy_ports" {
 }
 
 variable "wait" {
-  description = "Whether apply waits until the pods of the bridge are ready, and destroy until the namespace is gone."
+  description = "Whether the first apply waits until the pods of the bridge are ready, and destroy until the namespace is gone."
   type        = bool
   default     = true
 }

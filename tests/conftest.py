@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,8 @@ from testbed.box import Box
 from testbed.rootfs import product, roots
 from testbed.shape import RELEASES
 
-OF_NODES = (
-    "test_detection.py",
-    "test_faults_show.py",
-    "test_not_repaired.py",
-    "test_time_limit.py",
-    "test_workflow.py",
-)
-"""Tests of nodes and programs, not of Slurm: they run on the newest selected release only."""
+from tests import workers
+from tests.cpu_usage import CpuUsage
 
 GIVEN_ROOT = os.environ.get("HOLDFAST_TEST_ROOT", "")
 """A root made elsewhere (scripts/sandbox up --root): its release is tested as one more."""
@@ -48,6 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if file := os.environ.get("HOLDFAST_TEST_CPU"):
+        config.pluginmanager.register(CpuUsage(Path(file)))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Whatever needs a box runs on every release; pytest keeps one release's tests together."""
     if "release" not in metafunc.fixturenames:
@@ -57,7 +55,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         skipped = pytest.param("none", marks=pytest.mark.skip(reason=NO_PYSLURM))
         has_it = bool(_given_release()) and product.has_pyslurm(Path(GIVEN_ROOT))
         wanted = [_given_release()] if has_it else [skipped]
-    elif metafunc.definition.path.name in OF_NODES:
+    elif metafunc.definition.get_closest_marker("one_release"):
         wanted = [max(wanted or [_given_release()])]
     elif _given_release() and _given_release() not in wanted:
         wanted.append(_given_release())
@@ -91,23 +89,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Which tests run in the same process with several workers (pytest -n)."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByBox(LoadScopeScheduling):  # type: ignore[misc]
-        """Tests of a release share a process and its box; those in tests/chaos, which last longest, and
-        those of nodes have a process of their own. Other files run in any process. Grouping by marks
-        (loadgroup) does nothing under pytest 9."""
-
-        def _split_scope(self, nodeid: str) -> str:
-            file, _, rest = nodeid.partition("::")
-            release = re.search(r"\[([0-9]+\.[0-9]+)", rest)
-            if Path(file).name in OF_NODES:
-                return "of nodes"
-            if not release or file.startswith("tests/unit"):
-                return file
-            return f"Slurm {release[1]}" + (" chaos" if file.startswith("tests/chaos") else "")
-
-    return ByBox(config, log)
+    return workers.scheduler(config, log)
 
 
 class Boxes:
@@ -146,13 +128,24 @@ class Boxes:
             box.down()
 
 
+_BOXES = Boxes()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The box ends when the next test does not use it: idle, it takes a quarter of a core."""
+    if "boxes" in getattr(item, "fixturenames", ()) and (
+        "boxes" not in getattr(nextitem, "fixturenames", ())
+    ):
+        _BOXES.end()
+
+
 @pytest.fixture(scope="session")
 def boxes() -> Iterator[Boxes]:
     if os.geteuid() != 0:
         pytest.fail("the end-to-end tests need root: run them with sudo", pytrace=False)
-    kept = Boxes()
-    yield kept
-    kept.end()
+    yield _BOXES
+    _BOXES.end()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.vocabulary import Status
-from k8s_bridge.metrics import BridgeMetrics
+from k8s_bridge.endpoints.metrics import BridgeMetrics
 from slurm_hooks.agent.drain.messages import SlurmStatus
 from slurm_hooks.agent.telemetry.metrics import text_of
 from slurm_hooks.facts import MountState

@@ -11,6 +11,8 @@ from holdfast.config.path import config_path
 
 ALL = "all"
 """The switch that turns off every action of Holdfast, not only one check."""
+NODE_DEATH = "node_death"
+"""The switch with which this node's agent sets no other node DOWN."""
 
 
 def switches_off(path: Path | None = None) -> frozenset[str]:

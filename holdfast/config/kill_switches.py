@@ -9,13 +9,14 @@ import difflib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from holdfast.config.kill_switch_files import ALL, switches_off
+from holdfast.config.kill_switch_files import ALL, NODE_DEATH, switches_off
 
 BRIDGE = "bridge"
 
 _EFFECTS = {
     ALL: "Holdfast acts on nothing here: no drain, comment, kill or requeue; checks only report",
     BRIDGE: "the bridge only writes conditions, labels and Events",
+    NODE_DEATH: "the agent of this machine sets no other node DOWN",
 }
 
 

@@ -19,6 +19,7 @@ SECTIONS: Mapping[str, str] = {
     "checks": "slurm_hooks.settings.sections:CHECKS",
     "active": "slurm_hooks.active.config:ActiveConfig",
     "job": "slurm_hooks.settings.job:JobConfig",
+    "notify": "slurm_hooks.settings.notify:NotifyConfig",
     "bridge": "k8s_bridge.config:BridgeConfig",
 }
 

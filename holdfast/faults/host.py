@@ -80,6 +80,12 @@ HOST_FAULTS: tuple[Fault, ...] = (
         "Check the network between them, and the node's state in Slurm.", OWN,
     ),
     row(
+        "NODE_DEATH", "a node gives no sign of life to any of its neighbours",
+        (Severity.FATAL, FaultClass.HOST, Action.REBOOT, True),
+        "It lost power or its network. Check its power supply, console and cable. It returns to service "
+        "by itself after its boot.", OWN,
+    ),
+    row(
         "JOB_LEFTOVER", "a process of an ended job holds a GPU's memory",
         (_WARN, FaultClass.HOST, Action.WAIT, True),
         "The next job would not get that memory. Kill the process, or set node.leftovers: kill. The node "

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from holdfast.document import NAME, REQUIRED, Document, Value
 from holdfast.monitoring import PACKAGE
 from holdfast.monitoring.alerts import agent_alerts, bridge_alerts
 from holdfast.monitoring.dashboards import DASHBOARDS, json_of
+from holdfast.render.document import NAME, REQUIRED, Document, Value
 from holdfast.version import VERSION
 
 _LABEL = r"[\w./-]+=[\w.-]*"

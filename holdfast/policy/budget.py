@@ -27,6 +27,9 @@ KUBE_CORDON = "KUBE_CORDON"
 KUBE_RULE = "KUBE_RULE"
 """The bridge's drain for a rule about the Kubernetes Node: it counts."""
 
+NODE_DEATH = "NODE_DEATH"
+"""The code of a node that was set DOWN because its neighbours found it dead."""
+
 _NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 
@@ -88,9 +91,13 @@ def allowed_by_users(limits: BudgetLimits, total: int) -> int:
 
 
 def is_charged(node: NodeRow) -> bool:
-    """True when Holdfast took the node out of service for a fault."""
-    reason = Reason.parse(node.reason) if node.drained_flag else None
-    return reason is not None and reason.code != KUBE_CORDON
+    """True when Holdfast took the node out of service for a fault: drained it, or set it DOWN because it
+    is dead."""
+    out = node.drained_flag or NodeState.DOWN in node.states
+    reason = Reason.parse(node.reason) if out else None
+    if reason is None or reason.code == KUBE_CORDON:
+        return False
+    return node.drained_flag or reason.code == NODE_DEATH
 
 
 def is_by_users(node: NodeRow) -> bool:

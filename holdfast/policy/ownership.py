@@ -161,12 +161,16 @@ def same_slurmctld(record: DrainRecord, slurmctld_at: datetime) -> bool:
 def ended_before(past: Iterable[PastDrain], record: DrainRecord, slurmctld_at: datetime) -> bool:
     """Whether, according to accounting, somebody resumed the node after the recorded drain and before
     the slurmctld of ``slurmctld_at`` started. A drain that slurmctld lost with its state has no end there;
-    one of somebody else does not hide a resume before it.
+    one of somebody else does not hide a resume before it, nor does one that began under this slurmctld.
     """
     if record.at is None:
         return False
     since = record.at - timedelta(seconds=1)
-    later = [drain for drain in past if drain.start_at >= since and not _lost(drain, record)]
+    later = [
+        drain
+        for drain in past
+        if since <= drain.start_at < slurmctld_at and not _lost(drain, record)
+    ]
     last = max(later, key=lambda drain: drain.start_at, default=None)
     if last is None or last.end_at is None or last.replaced:
         return False

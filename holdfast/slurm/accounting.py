@@ -17,7 +17,7 @@ from holdfast import incidents
 from holdfast.policy.budget import KUBE_CORDON
 from holdfast.policy.ownership import PastDrain
 from holdfast.reason import Reason
-from holdfast.slurm.parse import epoch
+from holdfast.slurm.parse.values import epoch
 from holdfast.vocabulary import SlurmName
 
 _FIELDS = "TimeStart,TimeEnd,State,User,Reason"

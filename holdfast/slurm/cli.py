@@ -21,9 +21,10 @@ from typing import TypeVar
 from holdfast.adapters.command import run
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.policy.ownership import PastDrain
-from holdfast.slurm import accounting, parse, topology
+from holdfast.slurm import accounting, topology
 from holdfast.slurm import commands as argv_of
 from holdfast.slurm.client import QueuedJob, RunningJob, SlurmJob, SlurmNode
+from holdfast.slurm.parse import scontrol_json, scontrol_text, sdiag, sinfo, squeue, values
 from holdfast.text.printable import folded
 from holdfast.vocabulary import SlurmName
 
@@ -75,14 +76,14 @@ class SlurmCli:
         self._timeout_s = timeout_s
         self._bin = bin_dir
         self._token_file = token_file
-        self._grouped = parse.GroupedNodes()
+        self._grouped = sinfo.GroupedNodes()
 
     def nodes(self, names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
         """All nodes, or those named, in Slurm's order. An unknown name raises ``Refused``."""
         if len(names) == 1:
             return self._nodes_json(names)
         argv = argv_of.show_nodes(self._checked(names), json=False)
-        text = self._parsed(argv, parse.nodes_text)
+        text = self._parsed(argv, scontrol_text.nodes_text)
         exact = {node.name: node for node in text.nodes}
         if text.ambiguous:
             exact |= {node.name: node for node in self._nodes_json(text.ambiguous)}
@@ -105,13 +106,19 @@ class SlurmCli:
     def undrain(self, names: Sequence[SlurmName]) -> None:
         self._run(argv_of.undrain(self._checked(names, some=True)))
 
+    def set_down(self, names: Sequence[SlurmName], reason: str) -> None:
+        self._run(argv_of.set_down(self._checked(names, some=True), _one_line(reason)))
+
+    def resume(self, names: Sequence[SlurmName]) -> None:
+        self._run(argv_of.resume(self._checked(names, some=True)))
+
     def comment(self, names: Sequence[SlurmName], text: str) -> None:
         self._run(argv_of.comment(self._checked(names, some=True), _one_line(text)))
 
     def job(self, job_id: int) -> SlurmJob | None:
         """The job, or ``None`` when slurmctld does not know it."""
         argv = argv_of.show_job(job_id, json=True)
-        found = self._parsed(argv, lambda text: parse.job_json(text, job_id))
+        found = self._parsed(argv, lambda text: scontrol_json.job_json(text, job_id))
         if found is not None:
             return found
         try:
@@ -121,12 +128,12 @@ class SlurmCli:
                 return None
             raise
         # slurmctld answers now; it did not for the first query.
-        return self._parsed(argv, lambda text: parse.job_json(text, job_id))
+        return self._parsed(argv, lambda text: scontrol_json.job_json(text, job_id))
 
     def running_jobs(self, name: SlurmName) -> list[RunningJob]:
         """The jobs in state RUNNING that have this node."""
         (checked,) = self._checked([name])
-        return self._parsed(argv_of.running_jobs(checked), parse.running_jobs)
+        return self._parsed(argv_of.running_jobs(checked), squeue.running_jobs)
 
     def array_task_job_id(self, name: str) -> int:
         """The job number of an array task (``4711_3``, as squeue shows it)."""
@@ -179,15 +186,15 @@ class SlurmCli:
         self._run(argv_of.start_now(self._exact(job_id), names))
 
     def clock(self) -> datetime:
-        return self._parsed(argv_of.clock(), parse.clock)
+        return self._parsed(argv_of.clock(), sdiag.clock)
 
-    def node_changes(self) -> parse.NodeChanges:
+    def node_changes(self) -> sdiag.NodeChanges:
         """How many requests to change a node slurmctld has received."""
-        return self._parsed(argv_of.clock(), parse.node_changes)
+        return self._parsed(argv_of.clock(), sdiag.node_changes)
 
     def slurmctld_at(self) -> datetime:
         """The start time of the slurmctld that answers. `scontrol reconfigure` starts a new one."""
-        return self._parsed(argv_of.config(), parse.slurmctld_at)
+        return self._parsed(argv_of.config(), scontrol_text.slurmctld_at)
 
     def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
         """The node's drains in accounting that were in effect at ``since`` or began later."""
@@ -197,7 +204,7 @@ class SlurmCli:
     def queue(self) -> list[QueuedJob]:
         """The jobs that have not ended."""
         mark = _mark()
-        return parse.queue(self._run(argv_of.queue(mark)), mark)
+        return squeue.queue(self._run(argv_of.queue(mark)), mark)
 
     def past_job(self, job: str) -> accounting.PastJob | None:
         """The last run of a job (a number or ``ARRAY_TASK``) in accounting, which answers also while
@@ -221,7 +228,7 @@ class SlurmCli:
         argv = argv_of.show_nodes(self._checked(names), json=True)
         wanted = frozenset(names)
         for last in (False, True):
-            found = self._parsed(argv, parse.nodes_json)
+            found = self._parsed(argv, scontrol_json.nodes_json)
             nodes = [node for node in found if node.name in wanted]
             missing = wanted - {node.name for node in nodes}
             if not missing:
@@ -242,7 +249,7 @@ class SlurmCli:
     def _parsed(self, argv: Sequence[str], reader: Callable[[str], T]) -> T:
         try:
             return reader(self._run(argv))
-        except parse.ParseError as error:
+        except values.ParseError as error:
             raise Unavailable(argv, f"unexpected output: {error}") from None
 
     def _run(self, argv: Sequence[str]) -> str:

@@ -18,8 +18,9 @@ class SlurmNode:
     ``states`` holds the base state and every flag. ``reason_at`` is in UTC; ``reason_user`` set the
     reason. ``unknown_states`` keeps the states that this version of Holdfast does not know.
     ``boot_at`` and ``slurmd_started_at`` are times of the node's own clock, as its slurmd registered
-    them. ``reservation`` (the active one that the node is in), ``partitions``, ``cpus`` (for jobs) and
-    ``gpus`` (as configured) are filled in only by a query for named nodes.
+    them. ``reservation`` (the active one that the node is in), ``partitions``, ``cpus`` (for jobs),
+    ``gpus`` (as configured), ``address`` (NodeAddr) and ``port`` (slurmd's) are filled in only by a query
+    for named nodes.
     """
 
     name: SlurmName
@@ -36,6 +37,8 @@ class SlurmNode:
     partitions: tuple[str, ...] = field(default=(), compare=False)
     cpus: int = field(default=0, compare=False)
     gpus: int = field(default=0, compare=False)
+    address: str = field(default="", compare=False)
+    port: int = field(default=0, compare=False)
 
     @property
     def drained_flag(self) -> bool:

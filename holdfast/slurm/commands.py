@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.slurm.hostlist import compress
-from holdfast.slurm.parse import FIELD, RECORD
+from holdfast.slurm.parse.values import FIELD, RECORD
 
 
 def show_nodes(names: Sequence[str], *, json: bool) -> list[str]:
@@ -32,6 +32,16 @@ def drain(names: Sequence[str], reason: str) -> list[str]:
 def undrain(names: Sequence[str]) -> list[str]:
     """UNDRAIN, never RESUME or IDLE: these also clear DOWN, FAIL and requested reboots."""
     return ["scontrol", "update", f"NodeName={compress(names)}", "State=UNDRAIN"]
+
+
+def set_down(names: Sequence[str], reason: str) -> list[str]:
+    """DOWN ends the jobs of the nodes at once. It overwrites any reason: callers read the node before."""
+    return ["scontrol", "update", f"NodeName={compress(names)}", "State=DOWN", f"Reason={reason}"]
+
+
+def resume(names: Sequence[str]) -> list[str]:
+    """RESUME also clears DRAIN and FAIL: only for a node that is DOWN and nothing else."""
+    return ["scontrol", "update", f"NodeName={compress(names)}", "State=RESUME"]
 
 
 def comment(names: Sequence[str], text: str) -> list[str]:
@@ -79,7 +89,7 @@ def job_admin_comment(job: str, text: str) -> list[str]:
 
 
 def queue(mark: str) -> list[str]:
-    """Every job that has not ended; an array's pending tasks are one row. ``mark``: as for ``parse.queue``."""
+    """Every job that has not ended; an array's pending tasks are one row. ``mark``: as for ``squeue.queue``."""
     names = ("JobArrayID", "State", "Reason", "RestartCnt", "UserName")
     columns = [f"{name}:{FIELD}{mark}" for name in names] + [f"Name:{RECORD}{mark}"]
     states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED,COMPLETING"

@@ -24,7 +24,7 @@ from holdfast.adapters.command import Completed, complete
 from holdfast.errors import CommandError, Refused
 from holdfast.slurm.cli import ENV, SlurmCli
 from holdfast.slurm.hostlist import compress, expand
-from holdfast.slurm.parse import epoch
+from holdfast.slurm.parse.values import epoch
 from holdfast.vocabulary import SlurmName
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")

@@ -25,9 +25,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from holdfast.errors import ConfigError, Refused, Unavailable
-from holdfast.slurm import parse
 from holdfast.slurm.cli import NO_ANSWER, SlurmCli, natural
 from holdfast.slurm.client import SlurmNode
+from holdfast.slurm.parse import scontrol_json, values
 from holdfast.text.printable import folded
 from holdfast.vocabulary import SlurmName
 
@@ -93,7 +93,7 @@ class SlurmRest(SlurmCli):
     def clock(self) -> datetime:
         answer = self._ask("GET", "diag/")
         statistics = answer.get("statistics")
-        at = parse.epoch(statistics.get("req_time")) if isinstance(statistics, Mapping) else None
+        at = values.epoch(statistics.get("req_time")) if isinstance(statistics, Mapping) else None
         if at is None:
             raise Unavailable(["slurmrestd", "diag"], "answer not understood: no time")
         return at
@@ -111,8 +111,8 @@ class SlurmRest(SlurmCli):
     def _nodes_of(self, path: str) -> list[SlurmNode]:
         answer = self._ask("GET", path)
         try:
-            return parse.nodes_of(answer)
-        except parse.ParseError as error:
+            return scontrol_json.nodes_of(answer)
+        except values.ParseError as error:
             raise Unavailable(["slurmrestd", path], f"unexpected answer: {error}") from None
 
     def _update(self, names: Sequence[SlurmName], **changes: Any) -> None:

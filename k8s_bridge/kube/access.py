@@ -5,6 +5,7 @@ Without this question a missing verb shows as a refusal of each write, or as a w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from holdfast.adapters.log import Log
@@ -46,13 +47,18 @@ def needed(policy: BridgeConfig) -> tuple[Right, ...]:
 
 
 def require(kube: Reviews, policy: BridgeConfig, where: str) -> None:
+    """As ``require_all``, for the rights of ``holdfast render rbac``."""
+    require_all(kube, needed(policy), where, "rbac")
+
+
+def require_all(kube: Reviews, rights: Iterable[Right], where: str, document: str) -> None:
     """Raises ``UsageError``, with one line, if a right is missing or the credentials are rejected.
 
-    ``where``: the origin of the credentials, for the message. An API server that does not answer is no
-    reason not to start: the bridge waits for it.
+    ``where``: the origin of the credentials, ``document``: what ``holdfast render`` prints to give the rights,
+    both for the message. An API server that does not answer is no reason not to start: the bridge waits for it.
     """
     try:
-        missing = [right for right in needed(policy) if not kube.may(right)]
+        missing = [right for right in rights if not kube.may(right)]
     except KubeUnauthorized as error:
         raise UsageError(
             f"{where}: the API server rejects these credentials: {error}; use a valid token or "
@@ -64,5 +70,5 @@ def require(kube: Reviews, policy: BridgeConfig, where: str) -> None:
     if missing:
         raise UsageError(
             f"{where}: this account may not {', '.join(map(str, missing))}; add the rights: "
-            "holdfast render rbac | kubectl apply -f -"
+            f"holdfast render {document} | kubectl apply -f -"
         )

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
-from k8s_bridge.planning.ownership import BridgeRecord
-from k8s_bridge.planning.plan import NodeEvent
-from k8s_bridge.planning.snapshot import Condition, KubeNode
+from k8s_bridge.model.changes import NodeEvent
+from k8s_bridge.model.ownership import BridgeRecord
+from k8s_bridge.model.snapshot import Condition, KubeNode
 
 
 class KubeError(HoldfastError):

@@ -34,9 +34,9 @@ from k8s_bridge.kube.api import (
     WatchEvent,
 )
 from k8s_bridge.kube.decode import decode
+from k8s_bridge.model.changes import NodeEvent
+from k8s_bridge.model.snapshot import Condition, KubeNode, is_newer, project
 from k8s_bridge.names import FIELD_MANAGER
-from k8s_bridge.planning.plan import NodeEvent
-from k8s_bridge.planning.snapshot import Condition, KubeNode, is_newer, project
 
 log = Log("bridge")
 
@@ -183,6 +183,15 @@ class KubeApi:
             except KubeConflict:
                 pass  # created before the bridge was last killed
 
+    def request(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None
+    ) -> dict[str, Any]:
+        """One request about another object than a Node, and its answer. A PATCH is a merge patch."""
+        if method == "PATCH":
+            query = {"fieldManager": FIELD_MANAGER, **(query or {})}
+        forms = Forms(_MERGE) if method == "PATCH" else _PLAIN
+        return self._call(method, path, query, body, forms)
+
     def may(self, right: Right) -> bool:
         """Has this account the right? A SelfSubjectAccessReview, which every account may create."""
         wanted = {name: value for name, value in right._asdict().items() if value}
@@ -236,6 +245,8 @@ class KubeApi:
         headers = {**client.default_headers, "Accept": accept, "Content-Type": forms.sent}
         try:
             client.update_params_for_auth(headers, [], ["BearerToken"])
+            if problem := library.trim_token(headers):
+                raise self._unauthorized(f"{method} {path}: {problem}")
             response = client.request(
                 method,
                 client.configuration.host + path,
@@ -261,16 +272,19 @@ class KubeApi:
                 response.close()
                 response.release_conn()
 
+    def _unauthorized(self, text: str) -> KubeUnauthorized:
+        """The token has expired or was changed: read it again for the next call."""
+        try:
+            self._client = library.api_client(self._policy.kubeconfig)
+        except UsageError as broken:  # it is being replaced just now
+            text = f"{text}; {broken}"
+        return KubeUnauthorized(text)
+
     def _translated(self, error: Any, what: str) -> KubeError:
         message = " ".join(_message(error).split())[:300]
         text = f"{what}: {error.status or 'no answer'}: {message}"
         if error.status == 401:
-            # The token has expired or was changed: read it again for the next call.
-            try:
-                self._client = library.api_client(self._policy.kubeconfig)
-            except UsageError as broken:  # it is being replaced just now
-                text = f"{text}; {broken}"
-            return KubeUnauthorized(text)
+            return self._unauthorized(text)
         if error.status == 410:
             return KubeGone(text)
         if error.status == 404:

@@ -22,6 +22,8 @@ CONNECTIONS_KEPT = 32
 
 _PACKAGES = ("kubernetes", "kubernetes.client", "kubernetes.client.models")
 """Their ``__init__`` imports what is not used."""
+_HEADER = "authorization"
+"""The header that the client library writes the token to."""
 
 
 def api_client(setting: str) -> Any:
@@ -52,6 +54,18 @@ def api_client(setting: str) -> Any:
     settings.retries = False
     settings.connection_pool_maxsize = CONNECTIONS_KEPT
     return client.ApiClient(settings)
+
+
+def trim_token(headers: dict[str, str]) -> str:
+    """Remove blanks around the token in ``headers``, as kubectl does. Returns why it cannot be sent, or
+    nothing. The HTTP library would quote it in its error, which is in the log and in /readyz.
+    """
+    value = headers.get(_HEADER, "").strip()
+    if not (value.isascii() and value.isprintable()):
+        return "the token has a line break or another character that HTTP does not allow"
+    if value:
+        headers[_HEADER] = value
+    return ""
 
 
 def api_exception() -> Any:

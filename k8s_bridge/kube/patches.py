@@ -10,9 +10,9 @@ from typing import Any
 
 from k8s_bridge.kube.api import Edit, KubeGone, KubeUnavailable, WatchEvent
 from k8s_bridge.kube.decode import decode
+from k8s_bridge.model.changes import NodeEvent
+from k8s_bridge.model.snapshot import Condition, KubeNode, project
 from k8s_bridge.names import ORIGIN, RECORD, REPORTER, STATE_LABEL, TAINT, TAINT_EFFECT
-from k8s_bridge.planning.plan import NodeEvent
-from k8s_bridge.planning.snapshot import Condition, KubeNode, project
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from holdfast.adapters.log import Log
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
 from k8s_bridge.kube.api import Kube, KubeGone, WatchEvent
-from k8s_bridge.planning.snapshot import KubeNode, is_newer
+from k8s_bridge.model.snapshot import KubeNode, is_newer
 
 log = Log("bridge")
 

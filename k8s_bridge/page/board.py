@@ -13,7 +13,7 @@ from datetime import datetime
 
 from holdfast.slurm.client import SlurmNode
 from holdfast.text.wording import counted
-from k8s_bridge.planning.plan import (
+from k8s_bridge.model.changes import (
     Change,
     DrainInSlurm,
     Isolate,
@@ -21,7 +21,7 @@ from k8s_bridge.planning.plan import (
     UndrainInSlurm,
     UpdateStatus,
 )
-from k8s_bridge.planning.snapshot import KubeNode
+from k8s_bridge.model.snapshot import KubeNode
 
 MOST_EVENTS = 200
 _MOST_NAMES = 1000

@@ -14,7 +14,7 @@ from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.topology import Group
 from holdfast.vocabulary import NodeState
-from k8s_bridge.planning.snapshot import KubeNode
+from k8s_bridge.model.snapshot import KubeNode
 
 IDLE, BUSY, SUSPECT = "i", "b", "s"
 FAULT, DOWN, DRAINED, CORDONED, MAINTENANCE, OFF, UNKNOWN = "F", "D", "p", "c", "m", "o", "u"

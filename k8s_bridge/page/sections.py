@@ -24,13 +24,13 @@ from holdfast.text.printable import values
 from holdfast.version import VERSION
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.health import Health
+from k8s_bridge.endpoints.health import Health
+from k8s_bridge.model.node_mapping import kube_name
+from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.page import cells
 from k8s_bridge.page.board import Board, BoardEvent, Snapshot
 from k8s_bridge.page.sources import Sources
-from k8s_bridge.planning.node_mapping import kube_name
-from k8s_bridge.planning.snapshot import KubeNode
 
 AT_MOST_EACH_S = 1.0
 """The data is made again at most once in this time."""

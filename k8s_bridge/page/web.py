@@ -13,9 +13,9 @@ import json
 import re
 from collections.abc import Mapping
 
-from holdfast.templates import render
+from holdfast.render.templates import render
 from holdfast.text.printable import values
-from k8s_bridge.http_server import Request, Response, Route
+from k8s_bridge.endpoints.http_server import Request, Response, Route
 from k8s_bridge.page.cells import KINDS
 from k8s_bridge.page.sections import Sections
 

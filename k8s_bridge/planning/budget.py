@@ -15,8 +15,8 @@ from holdfast.policy.budget import is_charged
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName, NodeState
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.planning.isolation import is_state_record, state_cause
-from k8s_bridge.planning.snapshot import KubeNode
 from k8s_bridge.rules.rule import Cause, RuleMode
 from k8s_bridge.state_table import isolating
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from holdfast.node_states import NO_STATE
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
+from k8s_bridge.model.snapshot import Condition
 from k8s_bridge.names import (
     BUSY,
     CONDITIONS,
@@ -19,7 +20,6 @@ from k8s_bridge.names import (
     REBOOTING,
     WHEN_TRUE,
 )
-from k8s_bridge.planning.snapshot import Condition
 from k8s_bridge.state_table import ROWS, TABLE, counted, first_shown
 
 UNREADABLE = "SlurmUnreadable"

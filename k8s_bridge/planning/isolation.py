@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState
-from k8s_bridge.planning.changes import Change, Isolate, Release, WriteRecord
-from k8s_bridge.planning.ownership import BridgeRecord, Origin, same_drain
-from k8s_bridge.planning.snapshot import KubeNode, is_own_cordon
+from k8s_bridge.model.changes import Change, Isolate, Release, WriteRecord
+from k8s_bridge.model.ownership import BridgeRecord, Origin, same_drain
+from k8s_bridge.model.snapshot import KubeNode, is_own_cordon
 from k8s_bridge.state_table import Isolation
 
 _STATE = "state "

@@ -22,54 +22,35 @@ from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, Severity
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.names import KUBE_RULE
-from k8s_bridge.planning import conditions
-from k8s_bridge.planning.changes import (
-    CHANGES,
+from k8s_bridge.model.changes import (
     Change,
     DrainInSlurm,
-    Isolate,
-    NodeEvent,
-    Release,
     UndrainInSlurm,
     UpdateStatus,
     WriteRecord,
     requires_drain,
 )
-from k8s_bridge.planning.conditions import Withheld
-from k8s_bridge.planning.isolation import for_drain, for_state, release
-from k8s_bridge.planning.node_mapping import map_nodes
-from k8s_bridge.planning.ownership import (
+from k8s_bridge.model.node_mapping import map_nodes
+from k8s_bridge.model.ownership import (
     CORDON,
-    BridgeRecord,
     Origin,
+    follows_cordon,
     is_cordon_drain,
     is_own_reason,
     may_overwrite_reason,
+    recorded,
     same_drain,
 )
+from k8s_bridge.model.snapshot import KubeNode, is_cordoned_by_others, is_own_cordon
+from k8s_bridge.names import KUBE_RULE
+from k8s_bridge.planning import conditions
+from k8s_bridge.planning.conditions import Withheld
+from k8s_bridge.planning.isolation import for_drain, for_state, release
 from k8s_bridge.planning.signals import rule_names
-from k8s_bridge.planning.snapshot import KubeNode, is_cordoned_by_others
 from k8s_bridge.planning.status_updates import status_update
 from k8s_bridge.rules.rule import Cause, Rule, RuleMode
 from k8s_bridge.rules.settings import effective
 from k8s_bridge.state_table import Isolation, isolating
-
-__all__ = [
-    "CHANGES",
-    "Change",
-    "DrainInSlurm",
-    "Isolate",
-    "NodeEvent",
-    "Release",
-    "UndrainInSlurm",
-    "UpdateStatus",
-    "WriteRecord",
-    "is_cordoned_by_others",
-    "plan",
-    "plan_unreadable",
-    "requires_drain",
-]
 
 Rules = tuple[Rule, ...]
 
@@ -152,9 +133,14 @@ def _when_drained(
     if reason is not None and not is_own_reason(reason):
         yield from for_drain(node, view, reason.code, cordon=policy.cordon, taint=policy.taint)
         return
+    if view.record and is_own_cordon(view) and follows_cordon(node):
+        # It began between the end of the fault's drain and the end of the cordon: each would wait for
+        # the end of the other.
+        yield release(view, view.record)
+        return
     wanted = policy.isolate.get(NodeState.DRAIN.value, Isolation.NONE)
     if wanted is not Isolation.NONE:
-        cordon = wanted is Isolation.CORDON
+        cordon = wanted is Isolation.CORDON and not follows_cordon(node)
         yield from for_drain(node, view, NodeState.DRAIN.value, cordon=cordon, taint=True)
     elif view.record and view.record.origin is Origin.KUBERNETES:
         # Somebody replaced the bridge's drain: it is theirs now.
@@ -174,7 +160,8 @@ def _when_drained_by_bridge(node: SlurmNode, view: KubeNode, rules: Rules) -> It
         # The cordon and taint of an earlier fault: it is over, and this drain replaces its drain.
         yield release(view, record)
     elif record is None or not same_drain(node, record) or record.causes != held:
-        yield WriteRecord(kube=view, record=BridgeRecord.of(node, Origin.KUBERNETES, causes=held))
+        # Not from the node: once Slurm has appended to the reason, user and time there are Slurm's.
+        yield WriteRecord(kube=view, record=replace(recorded(node, record), causes=held))
 
 
 def _may_return(node: SlurmNode) -> bool:
@@ -192,6 +179,8 @@ def _when_in_service(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> I
     elif record:
         cordon = (CORDON,) if is_cordoned_by_others(view) else ()
         held = {*cordon, *(cause.rule.name for cause in view.causes)}
+        if record.node not in ("", node.name):
+            held = set()  # of another worker that ran here: nobody undrained this one
         kept = tuple(name for name in record.causes if name in held)
         if kept != record.causes:
             yield WriteRecord(kube=view, record=replace(record, causes=kept) if kept else None)

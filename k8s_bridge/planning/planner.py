@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from holdfast.slurm.client import SlurmNode
-from holdfast.vocabulary import KubeName
+from holdfast.vocabulary import KubeName, SlurmName
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.model.changes import Change, Isolate, UpdateStatus
+from k8s_bridge.model.node_mapping import NodeMapping, map_nodes
+from k8s_bridge.model.ownership import BridgeRecord, is_cordon_drain, recorded
+from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.planning.moved import moved
-from k8s_bridge.planning.node_mapping import NodeMapping, map_nodes
-from k8s_bridge.planning.plan import Change, Isolate, UpdateStatus, plan
-from k8s_bridge.planning.snapshot import KubeNode
+from k8s_bridge.planning.plan import plan
 
 
 class Planner:
@@ -31,6 +33,7 @@ class Planner:
         self._seen: dict[KubeName, tuple[SlurmNode | None, KubeNode]] = {}
         self._own: dict[KubeName, list[Change]] = {}
         self._changes: list[Change] = []
+        self._proven: dict[SlurmName, BridgeRecord] = {}
 
     def plan(
         self, slurm: Sequence[SlurmNode], kube: Sequence[KubeNode], now: datetime
@@ -54,6 +57,7 @@ class Planner:
         }
         for name in (self._own.keys() - seen.keys()) | changed.keys():
             self._own.pop(name, None)
+        self._prove(slurm, changed.values())
         nodes = [node for node, _ in changed.values() if node is not None]
         for change in plan(nodes, [view for _, view in changed.values()], self._policy, now):
             name = change.kube.name
@@ -63,9 +67,25 @@ class Planner:
         self._seen = seen
         self._changes = self._all(slurm)
 
+    def _prove(
+        self, slurm: Sequence[SlurmNode], changed: Iterable[tuple[SlurmNode | None, KubeNode]]
+    ) -> None:
+        """Remember the bridge's own drains: a Node that is deleted takes its record with it, and Slurm may
+        then replace user and time. A restarted bridge leaves such a drain to a person."""
+        for node, view in changed:
+            if node is None or not node.drained_flag:
+                continue
+            if is_cordon_drain(node, view.record, self._policy.slurm_user):
+                self._proven[node.name] = recorded(node, view.record)
+        if self._proven:
+            drained = {node.name for node in slurm if node.drained_flag}
+            self._proven = {name: row for name, row in self._proven.items() if name in drained}
+
     def _all(self, slurm: Sequence[SlurmNode]) -> list[Change]:
-        elsewhere, over = moved(slurm, self.mapping.orphans)
-        changes: list[Change] = [*over]
+        elsewhere, followed = moved(
+            slurm, self.mapping.orphans, self._seen, self._proven, self._policy.slurm_user
+        )
+        changes: list[Change] = [*followed]
         for name, own in self._own.items():
             node, _ = self._seen[name]
             kept = node is not None and node.name in elsewhere

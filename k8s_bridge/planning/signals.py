@@ -15,9 +15,9 @@ from holdfast.node_states import NOT_DEFINED, POWERED_OFF
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName, NodeState
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.model.node_mapping import kube_name
+from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.planning import budget
-from k8s_bridge.planning.node_mapping import kube_name
-from k8s_bridge.planning.snapshot import KubeNode
 from k8s_bridge.rules.rule import GONE, Cause, Rule, RuleMode
 from k8s_bridge.rules.settings import effective
 

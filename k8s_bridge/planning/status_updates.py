@@ -6,9 +6,9 @@ import functools
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
+from k8s_bridge.model.changes import NodeEvent, UpdateStatus
+from k8s_bridge.model.snapshot import Condition, KubeNode, condition_of
 from k8s_bridge.names import DRAINED, READY, WHEN_TRUE
-from k8s_bridge.planning.changes import NodeEvent, UpdateStatus
-from k8s_bridge.planning.snapshot import Condition, KubeNode, condition_of
 
 
 def status_update(

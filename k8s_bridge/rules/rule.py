@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from k8s_bridge.planning.snapshot import KubeNode
+    from k8s_bridge.model.snapshot import KubeNode
 
 ABSENT = "absent"
 """In ``Rule.bad``: the Node has no such condition."""

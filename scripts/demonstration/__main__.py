@@ -19,12 +19,12 @@ from testbed.shape import RELEASES
 from testbed.terraform import example
 
 from demonstration import baseline as plain
-from demonstration import picture, recording, report
 from demonstration.jobs import Order, install, submit, weights_digest
 from demonstration.live import Live
 from demonstration.observe import Cluster, NotSeenError
 from demonstration.options import Parser
-from demonstration.report import Outcome
+from demonstration.output import picture, recording, report
+from demonstration.output.report import Outcome
 from demonstration.scenario import Scenario, ScenarioRunner
 from demonstration.stages import Seen
 

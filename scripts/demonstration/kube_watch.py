@@ -9,7 +9,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from testbed.box import Box
@@ -40,12 +39,7 @@ class KubeWatch:
         self._reader.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # The group: nsenter's child, kubectl, would keep running with the pipe open.
         os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()

@@ -17,9 +17,17 @@ from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
 
-from measure import figures, machine, page, parse_cost, random_histories
+from measure import figures, log_speed, machine, page, parse_cost, random_histories
 from measure.figures import Figure
-from measure.node import agent_cost, beside_gcm, detection, drain, prolog_and_check, resume
+from measure.node import (
+    agent_cost,
+    beside_gcm,
+    detection,
+    drain,
+    node_death,
+    prolog_and_check,
+    resume,
+)
 
 Say = Callable[[str], None]
 IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
@@ -33,12 +41,14 @@ IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "hung": detection.hung,
     "gcm": beside_gcm.gcm,
     "checkpoints": parse_cost.checkpoints,
-    "log": parse_cost.log,
+    "log": log_speed.log,
     "ranking": parse_cost.ranking,
     "interleavings": random_histories.interleavings,
+    "bridge-interleavings": random_histories.bridge_interleavings,
+    "node_death": node_death.node_death,
     "resume": resume.resume,
 }
-CATALOGUE = (*IN_BOX, "bridge")
+CATALOGUE = (*IN_BOX, "deaths", "bridge")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
 
@@ -48,13 +58,13 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         prog="scripts/bench",
         description="Run Holdfast's benchmarks, each compared with a baseline or a rival in the same run.",
         epilog="example: scripts/bench prolog drain --json. "
-        "Without names: run all but bridge and write docs/benchmarks.md.",
+        "Without names: run all but deaths and bridge, and write docs/benchmarks.md.",
     )
     parser.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"one of {', '.join(CATALOGUE)} (default: all but bridge)",
+        help=f"one of {', '.join(CATALOGUE)} (default: all but deaths and bridge)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -83,6 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     in_box = [name for name in names if name in IN_BOX]
     try:
         parts = [_in_box(in_box, args.slurm)] if in_box else []
+        parts += [_deaths(args.slurm)] if "deaths" in names else []
         parts += [_bridge()] if "bridge" in names else []
     except KeyboardInterrupt:
         print("scripts/bench: interrupted; its box has been removed", file=sys.stderr)
@@ -132,18 +143,24 @@ def _in_box(names: Sequence[str], slurm: str) -> page.Part:
     return page.Part(title=page.MAIN, command=command, about=tuple(about), figures=measured)
 
 
+def _deaths(slurm: str) -> page.Part:
+    from measure.deaths import figure  # noqa: PLC0415 - its packages are not needed for --help
+
+    return figure.part(slurm, _say)
+
+
 def _bridge() -> page.Part:
-    from measure import bridge_scale  # noqa: PLC0415 - its packages are not needed for --help
+    from measure.bridge import scale  # noqa: PLC0415 - its packages are not needed for --help
 
     about = machine.describe(
-        f"Slurm 24.11 with {bridge_scale.NODES} nodes without slurmd, kube-apiserver and etcd with as many "
+        f"Slurm 24.11 with {scale.NODES} nodes without slurmd, kube-apiserver and etcd with as many "
         "Nodes of 22 KB, and the bridge, all on this machine"
     )
     return page.Part(
-        title=f"The bridge with {bridge_scale.NODES:,} nodes",
+        title=f"The bridge with {scale.NODES:,} nodes",
         command="scripts/bench bridge",
         about=tuple(about),
-        figures=tuple(bridge_scale.bridge(_say)),
+        figures=tuple(scale.bridge(_say)),
     )
 
 

@@ -1,4 +1,4 @@
-"""CPU time of reading large inputs: checkpoints, a job's log, a cluster's history. Needs no box."""
+"""CPU time of reading large inputs: checkpoints, a cluster's history. Needs no box."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from holdfast.adapters import jsonl
 from holdfast.history import store, subject
 from measure.figures import Figure, Series
 from slurm_hooks.job.checkpoints.find import candidates, judge
-from slurm_hooks.job.diagnosis.causes import LogLine, diagnose
 
 ROUNDS = 5
 RECORDED = TREE / "tests/data/checkpoints"
@@ -51,28 +50,6 @@ def checkpoints(_box: Box, say: Callable[[str], None]) -> Figure:
         rival=Series(what="listing and stat of the same files", seconds=floor),
         target="all found whole, at most 1 s",
         met=whole == 1000 and max(ours) <= 1.0,
-    )
-
-
-def log(_box: Box, say: Callable[[str], None]) -> Figure:
-    say("log: diagnosing 20,000 lines")
-    text = "step 12 | lm loss: 1.93 | tokens/s 12345.6 | lr 3e-4\n" * 20_000
-    with tempfile.NamedTemporaryFile("w", suffix=".out") as file:
-        file.write(text)
-        file.flush()
-        path = Path(file.name)
-        lines = [
-            LogLine(file="log", number=number, text=line)
-            for number, line in enumerate(text.splitlines(), start=1)
-        ]
-        ours = _cpu_s(lambda: diagnose(lines))
-        floor = _cpu_s(lambda: path.read_text().splitlines())
-    return Figure(
-        name="log",
-        ours=Series(what="log of 20,000 lines diagnosed, processor time", seconds=ours),
-        rival=Series(what="reading its lines", seconds=floor),
-        target="at most 2 s",
-        met=max(ours) <= 2.0,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
 
 from testbed.box import Box
 
@@ -13,41 +16,95 @@ from measure.figures import Figure, Series
 
 HISTORIES, OF_A_SEED = 100_000, 500
 
+Say = Callable[[str], None]
 
-def interleavings(_box: Box, say: Callable[[str], None]) -> Figure:
+
+class _Batch(NamedTuple):
+    """The histories of one seed. ``problem``: the first violation; empty: none."""
+
+    steps: int
+    problem: str
+    seconds: float
+
+
+def interleavings(_box: Box, say: Say) -> Figure:
     """The agent's real Slurm step in a fake cluster with known faults (tests/unit/property/fake_node.py)."""
+    return _figure(
+        "interleavings",
+        _run,
+        say,
+        "the agent's own Slurm step",
+        Series(what="the same fake cluster without an agent's step", seconds=(_idle_s(),)),
+        "no wrong drain and no undrain without evidence in 100,000",
+    )
+
+
+def bridge_interleavings(_box: Box, say: Say) -> Figure:
+    """Two of the bridge's planners and writers in a fake cluster (tests/unit/k8s_bridge/strangers.py)."""
+    return _figure(
+        "bridge-interleavings",
+        _run_bridges,
+        say,
+        "the bridge's planner and writer, twice, beside persons, slurm-operator and kills",
+        Series(what="the same fake cluster without a bridge", seconds=(_no_bridges_s(),)),
+        "no decision of others undone, and a fixed point after each of 100,000",
+    )
+
+
+def _figure(
+    name: str, run: Callable[[int], _Batch], say: Say, what: str, rival: Series, target: str
+) -> Figure:
     seeds = range(HISTORIES // OF_A_SEED)
     done, steps, wrong, took = 0, 0, [], []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for count, problem, seconds in pool.map(_run, seeds):
-            done, steps = done + OF_A_SEED, steps + count
-            took.append(seconds / OF_A_SEED)
-            wrong += [problem] if problem else []
+        for batch in pool.map(run, seeds):
+            done, steps = done + OF_A_SEED, steps + batch.steps
+            took.append(batch.seconds / OF_A_SEED)
+            wrong += [batch.problem] if batch.problem else []
             if done % 20_000 == 0:
-                say(f"interleavings: {done} done, {len(wrong)} with a violation")
+                say(f"{name}: {done} done, {len(wrong)} with a violation")
     return Figure(
-        name="interleavings",
-        ours=Series(
-            what=f"one of {done:,} random histories, the agent's own Slurm step",
-            seconds=tuple(took),
-        ),
-        rival=Series(what="the same fake cluster without an agent's step", seconds=(_idle_s(),)),
-        target="no wrong drain and no undrain without evidence in 100,000",
+        name=name,
+        ours=Series(what=f"one of {done:,} random histories, {what}", seconds=tuple(took)),
+        rival=rival,
+        target=target,
         met=not wrong,
         notes=(f"{steps:,} steps; {len(wrong)} seeds with a violation", *wrong[:3]),
     )
 
 
-def _run(seed: int) -> tuple[int, str, float]:
-    """(steps, the first violation or nothing, seconds)."""
+def _run(seed: int) -> _Batch:
     from tests.unit.property import test_node_interleavings as scenarios  # noqa: PLC0415 - in the worker
     from tests.unit.property.fake_node import Violation  # noqa: PLC0415
 
     begin = time.perf_counter()
     try:
-        return scenarios.run_scenarios(seed, OF_A_SEED), "", time.perf_counter() - begin
+        steps = scenarios.run_scenarios(seed, OF_A_SEED)
     except Violation as error:
-        return 0, f"seed {seed}: {error}", time.perf_counter() - begin
+        return _Batch(0, f"seed {seed}: {error}", time.perf_counter() - begin)
+    return _Batch(steps, "", time.perf_counter() - begin)
+
+
+def _run_bridges(seed: int) -> _Batch:
+    from tests.unit.k8s_bridge import strangers  # noqa: PLC0415 - in the worker
+    from tests.unit.k8s_bridge.fake_cluster import Violation  # noqa: PLC0415
+
+    begin = time.perf_counter()
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # the bridges' log
+            steps = strangers.run_histories(seed, OF_A_SEED)
+    except Violation as error:
+        return _Batch(0, f"seed {seed}: {error}", time.perf_counter() - begin)
+    return _Batch(steps, "", time.perf_counter() - begin)
+
+
+def _no_bridges_s() -> float:
+    """Seconds of one history in which no bridge acts."""
+    from tests.unit.k8s_bridge import strangers  # noqa: PLC0415
+
+    begin = time.perf_counter()
+    strangers.run_histories(0, OF_A_SEED, bridges=False)
+    return (time.perf_counter() - begin) / OF_A_SEED
 
 
 def _idle_s() -> float:

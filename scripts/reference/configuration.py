@@ -35,6 +35,7 @@ The programs that read each section, and what they do with a broken file:
 | `node`, `agent`, `checks` | the agent, the hooks, `holdfast check` | see below |
 | `active` | `holdfast inspect`, the return test | nothing is tested; `inspect` exits with status 2 |
 | `job` | `holdfast run`, the agent | `holdfast run` reports it and uses the defaults |
+| `notify` | the agent | see below |
 | `bridge` | `holdfast bridge` | it does not start (status 2) |
 
 The agent uses the last configuration that it accepted; without one it exits. A hook that cannot
@@ -50,6 +51,7 @@ and they work when the configuration cannot be read. A folder that cannot be lis
 |---|---|
 | `off/CHECK` | that check does not run |
 | `off/bridge` | the bridge writes conditions, label and Events, and does nothing else |
+| `off/node_death` | this node's agent sets no other node DOWN |
 | `off/all` | checks still run; no drain, comment, kill, requeue, cordon or taint |
 """
 
@@ -60,6 +62,7 @@ _TITLES = {
     "agent": "the agent",
     "active": "active checks",
     "job": "jobs under `holdfast run`",
+    "notify": "mail and webhook about jobs",
     "bridge": "the bridge",
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from reference.catalogues import checks_page, faults_page
 from reference.configuration import configuration_page
+from reference.deaths import deaths_page
 from reference.node_rules import node_rules_page
 from reference.node_states import node_states_page
 from reference.terraform import terraform_page
@@ -16,6 +17,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PAGES: Mapping[str, Callable[[], str]] = {
     "configuration.md": configuration_page,
     "checks.md": checks_page,
+    "deaths.md": deaths_page,
     "faults.md": faults_page,
     "node-rules.md": node_rules_page,
     "node-states.md": node_states_page,

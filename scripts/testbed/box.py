@@ -5,8 +5,9 @@ Imports go one way: this module imports ``startup`` and ``faults``, which work o
 
 from __future__ import annotations
 
-from testbed import faults, startup
+from testbed import faults
 from testbed.running_box import Node, RunningBox
+from testbed.startup import lifecycle
 
 __all__ = ["Box", "Node"]
 
@@ -35,8 +36,8 @@ class Box(RunningBox):
 
         Raises ``SandboxError`` when a box of that name runs in another shape, or cannot start.
         """
-        running = startup.up(
-            startup.Order(
+        running = lifecycle.up(
+            lifecycle.Order(
                 name=name, nodes=nodes, slurm=slurm, owner_pid=owner_pid, root=root, pods=pods
             )
         )
@@ -46,7 +47,7 @@ class Box(RunningBox):
 
     def down(self) -> None:
         """End the box with everything in it and remove its folder."""
-        startup.down(self.shape.name)
+        lifecycle.down(self.shape.name)
 
     def fault(self, node: str, kind: str, *args: str) -> str:
         """Inject a fault (kinds and arguments: ``testbed.faults``). Returns one line that names it.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from testbed import faults, startup, status
+from testbed import faults, status
 from testbed.box import Box
 from testbed.errors import SandboxError, did_you_mean
 from testbed.namespaces import enter
@@ -24,6 +24,7 @@ from testbed.shape import (
     RELEASES,
     USERS,
 )
+from testbed.startup import lifecycle
 
 _ABOUT = """\
 Real Slurm, real Kubernetes and simulated H100s, in namespaces of this machine (root needed).
@@ -145,7 +146,7 @@ def _down(words: list[str]) -> int:
     others = [box.shape.name for box in Box.all() if box.shape.name != args.name]
     if args.purge and others:
         raise SandboxError(f"--purge: box '{others[0]}' is up and uses the cache; end it first")
-    if startup.down(args.name):
+    if lifecycle.down(args.name):
         print(f"box '{args.name}' is down")
     else:
         print(f"no box '{args.name}' is up{did_you_mean(args.name, others)}", file=sys.stderr)

@@ -9,11 +9,11 @@ from typing import cast
 
 import yaml
 
-from holdfast import extra_settings as extra
-from holdfast import templates
-from holdfast.document import Document
 from holdfast.monitoring import documents as monitoring
 from holdfast.monitoring.dashboards import DASHBOARDS
+from holdfast.render import extra_settings as extra
+from holdfast.render import templates
+from holdfast.render.document import Document
 from holdfast.version import VERSION
 from k8s_bridge import render as bridge
 from slurm_hooks import checks
@@ -26,7 +26,7 @@ from slurm_hooks.deploy import (
     soperator,
     systemd,
 )
-from tftemplates.marks import mark, template
+from tftemplates.marks import mark, plain, template
 
 CLUSTER = "modules/cluster/manifests"
 
@@ -61,6 +61,11 @@ def _rules(of: str) -> list[Mapping[str, object]]:
 
 OBJECTS = (
     Source(document=bridge.RBAC, path=f"{CLUSTER}/rights"),
+    Source(
+        document=bridge.WORKLOADS_RBAC,
+        path=f"{CLUSTER}/workloads",
+        given={"workload_namespaces": [mark("workload_namespace")]},
+    ),
     Source(
         document=bridge.DEPLOYMENT,
         path=f"{CLUSTER}/bridge",
@@ -135,7 +140,8 @@ def objects(source: Source) -> Iterator[tuple[str, str]]:
     for text in source.marked().split("\n---\n"):
         read = yaml.safe_load(text)
         kind, name = read["kind"].lower(), read["metadata"]["name"]
-        file = kind if kind == "namespace" else f"{kind}-{name}"
+        # Without the mark at the end of a name that Terraform sets in part.
+        file = kind if kind == "namespace" else f"{kind}-{plain(name).strip('-')}"
         yield f"{source.path}/{file}.yaml.tftpl", template(_end(text))
 
 

@@ -44,6 +44,11 @@ def mark(expression: str) -> str:
     return f"{_BEGIN}{expression}{_END}"
 
 
+def plain(marked: str) -> str:
+    """The text without its marks."""
+    return _MARK.sub("", marked)
+
+
 def template(marked: str, language: Language = TERRAFORM) -> str:
     """The template for a text with marks.
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from slurm_hooks.active.program import Node, Ran
 from slurm_hooks.active.result import Judged
-from slurm_hooks.active.run import Node, Ran
 
 
 class Row(NamedTuple):

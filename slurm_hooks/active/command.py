@@ -25,7 +25,7 @@ from slurm_hooks.active import CATALOGUE, load
 from slurm_hooks.active.config import ActiveConfig
 from slurm_hooks.active.inspector import InspectedNode, Inspector
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
-from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
+from slurm_hooks.active.report import Inspected, as_json, as_text, exit_status
 from slurm_hooks.active.run_on_node import describe
 from slurm_hooks.settings.sections import NodeConfig
 

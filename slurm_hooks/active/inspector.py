@@ -19,8 +19,8 @@ from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import load, pairs
 from slurm_hooks.active.node_reservation import NodeReservation, ReservedNodes
-from slurm_hooks.active.page import Inspected
 from slurm_hooks.active.pairs import Pair, PairAttribution, Wave
+from slurm_hooks.active.report import Inspected
 from slurm_hooks.active.reservation_text import Purpose
 from slurm_hooks.active.result import CheckOutcome, Result, could_not_run
 

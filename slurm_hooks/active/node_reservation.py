@@ -22,9 +22,9 @@ from holdfast.slurm.reservations import SlurmMaintenance, TestJob
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import CATALOGUE, load, reservation_text
 from slurm_hooks.active.config import ActiveConfig
+from slurm_hooks.active.program import Ran
 from slurm_hooks.active.reservation_text import PREFIX, Maker, Purpose, ReservationText
 from slurm_hooks.active.result import Judged, Result, could_not_run, decode, one_line
-from slurm_hooks.active.run import Ran
 from slurm_hooks.active.run_on_node import describe
 from slurm_hooks.node import machine
 from slurm_hooks.node.process import process_state

@@ -25,8 +25,8 @@ from holdfast.history import store
 from holdfast.history.event import ACTIVE_CHECK, Event
 from slurm_hooks.active import CATALOGUE, load
 from slurm_hooks.active.config import ActiveConfig
+from slurm_hooks.active.program import Missing, Node, Ran
 from slurm_hooks.active.result import Judged, could_not_run, encode
-from slurm_hooks.active.run import Missing, Node, Ran
 from slurm_hooks.node import machine
 from slurm_hooks.settings.sections import AgentConfig, NodeConfig
 from slurm_hooks.worker.worker import Worker, call

@@ -26,16 +26,18 @@ from slurm_hooks.agent.component import Component, ProberComponent
 from slurm_hooks.agent.drain.controller import DrainController
 from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.agent.jobs.lost_at_boot import LostJobs
+from slurm_hooks.agent.jobs.notices import Notifier
 from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.agent.kill_tasks.worker import TaskKiller, tasks_to_kill
 from slurm_hooks.agent.lock import HeldLock
+from slurm_hooks.agent.node_death.component import NodeDeath
 from slurm_hooks.agent.signals import Signals
 from slurm_hooks.agent.telemetry.telemetry import Telemetry
 from slurm_hooks.agent.verdict.publisher import Publisher, enforced
 from slurm_hooks.evaluation.judge import OpenFinding, modes_of
 from slurm_hooks.evaluation.observer import Observer, blind_names
 from slurm_hooks.node import machine
-from slurm_hooks.probes.kmsg import KmsgFollower
+from slurm_hooks.probes.kmsg.follower import KmsgFollower
 from slurm_hooks.probes.runner import Prober
 from slurm_hooks.settings import settings
 from slurm_hooks.settings.settings import Settings
@@ -43,6 +45,7 @@ from slurm_hooks.tracking import store
 from slurm_hooks.tracking.gpu import recovered
 from slurm_hooks.tracking.node import join
 from slurm_hooks.worker.bounded_write import BoundedWrite
+from slurm_hooks.worker.inherited import InheritedChildren
 from slurm_hooks.worker.worker import Worker
 
 log = Log("agent")
@@ -62,7 +65,7 @@ class Agent:
     def __init__(self, node: SlurmName, config: Settings, lock: HeldLock) -> None:
         """``lock`` is the node's agent lock; it stays held."""
         paths = config.cluster.paths
-        self._lock = lock
+        self._lock, self._inherited = lock, InheritedChildren()
         self._config = config
         self._table = config.active()
         boot_id = machine.boot_id(paths.procfs)
@@ -81,14 +84,17 @@ class Agent:
         self.history = self._telemetry.recorder
         """The node's history; any part of the agent may add events."""
         self._job_monitor = JobMonitor(node, boot_id, config, self.history.note)
-        self._job_watcher = JobWatcher(config, lambda: self._job_monitor.runs)
+        notifier = Notifier(node, config)
+        self._job_watcher = JobWatcher(config, lambda: self._job_monitor.runs, notifier.take)
         self._components: tuple[Component, ...] = (
             self._task_killer,
             self._drain,
             ProberComponent(self._prober),
             self._job_monitor,
             self._job_watcher,
+            notifier,
             LostJobs(node, config, lambda: self._job_monitor.runs),
+            NodeDeath(node, config, self.history.note, self._may_return),
             self._telemetry,
         )
         self._log: KmsgFollower | None = None
@@ -120,6 +126,7 @@ class Agent:
                 if component.turn(now):
                     self._take_drain_results()
             self._start_pass(now)
+        self._signals.hold()
         self._close(restart=self._signals.restart_requested)
         return self._signals.restart_requested
 
@@ -202,6 +209,7 @@ class Agent:
         readings = self._prober.collect() if self._prober.running else None
         if readings is None:
             return
+        self._inherited.reap()
         uptime_s = machine.uptime_s(self._config.cluster.paths.procfs)
         self._observer.leftovers = self._job_monitor.leftovers
         self._observer.unwritten = self._unsaved or self._drain.unwritten
@@ -262,6 +270,10 @@ class Agent:
             may_act=self._config.may_act(),
             returns=self._observer.tracked.returns,
         )
+
+    def _may_return(self) -> bool:
+        """Nothing that this agent sees speaks against jobs on this node."""
+        return bool(self._passes) and not draining(self._verdict(), modes_of(self._table))
 
     def _verdict(self) -> Verdict:
         findings = tuple(entry.finding for entry in self._opened)

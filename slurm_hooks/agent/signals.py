@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+CAUGHT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 
 class Signals:
     """``fd`` becomes readable when a signal arrives."""
@@ -14,14 +16,21 @@ class Signals:
         self._signals: set[int] = set()
 
     def catch(self) -> None:
-        """From now on SIGTERM and SIGINT request a stop, SIGHUP a restart."""
+        """From now on SIGTERM and SIGINT request a stop, SIGHUP a restart. So do those that arrived
+        since ``hold``."""
 
         def note(number: int, _frame: object) -> None:
             self._signals.add(number)
 
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in CAUGHT:
             signal.signal(number, note)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, CAUGHT)
+
+    def hold(self) -> None:
+        """Keep later signals pending until ``catch``, also that of the program that this process
+        executes meanwhile: else a SIGTERM during a restart is lost."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, CAUGHT)
 
     def request(self, number: signal.Signals) -> None:
         """Act as if the signal had arrived."""

@@ -16,6 +16,7 @@ from holdfast.errors import ProbeError, UsageError
 from holdfast.history import kill_switches, lemon, observed, page, store, subject
 from holdfast.history.store import HistoryLines
 from holdfast.history.subject import SubjectHistory
+from holdfast.policy.budget import NODE_DEATH
 from holdfast.slurm.hostlist import compress
 from holdfast.text.tables import fitted
 from holdfast.text.wording import counted
@@ -192,7 +193,8 @@ def _open(folder: Path) -> Callable[[Any], Iterator[Any]]:
 
 
 def gather(folder: Path, what: str | None) -> HistoryLines:
-    """All events (None), those of a GPU, or those of a node and of its present GPUs."""
+    """All events (None), those of a GPU, or those of a node and of its present GPUs. That a node was dead
+    is in the files of its neighbours."""
     if what is None:
         return store.read(folder)
     own = store.read(folder, [what])
@@ -201,8 +203,6 @@ def gather(folder: Path, what: str | None) -> HistoryLines:
         gpu = subject.of_gpu(what, matching.events)
         return store.read(folder, words=[gpu.name]) if gpu else matching
     uuids = [str(gpu["gpu_uuid"]) for gpu in subject.gpus_of(own.events)]
-    if not uuids:
-        return own
-    others = store.read(folder, words=uuids)
-    elsewhere = [event for event in others.events if event.node != what]
+    others = store.read(folder, words=[*uuids, NODE_DEATH])
+    elsewhere = [e for e in others.events if (e.node == what) == (e.code == NODE_DEATH)]
     return HistoryLines([*own.events, *elsewhere], own.skipped, own.problems)

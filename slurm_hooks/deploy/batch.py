@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from holdfast.document import JOB_PATH, NUMBER, PATH, Document, Value
+from holdfast.render.document import JOB_PATH, NUMBER, PATH, Document, Value
 from slurm_hooks.deploy import PACKAGE
 
 

@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast import extra_settings as extra
-from holdfast.document import Document, Value
+from holdfast.render import extra_settings as extra
+from holdfast.render.document import Document, Value
 from holdfast.vocabulary import Mode
 from slurm_hooks import checks
 from slurm_hooks.deploy import PACKAGE

@@ -12,9 +12,9 @@ import hashlib
 import math
 from collections.abc import Mapping
 
-from holdfast import templates
 from holdfast.config.path import DEFAULT_PATH
-from holdfast.document import IMAGE_BY_DIGEST, NAME, NUMBER, PATH, REQUIRED, Document, Value
+from holdfast.render import templates
+from holdfast.render.document import IMAGE_BY_DIGEST, NAME, NUMBER, PATH, REQUIRED, Document, Value
 from slurm_hooks.deploy import PACKAGE
 
 _PERIOD_S = 15

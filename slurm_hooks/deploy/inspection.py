@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.config.path import DEFAULT_PATH
-from holdfast.document import BOOL, IMAGE, JOB_PATH, NAME, PATH, REQUIRED, Document, Value
 from holdfast.errors import UsageError
+from holdfast.render.document import BOOL, IMAGE, JOB_PATH, NAME, PATH, REQUIRED, Document, Value
 from slurm_hooks.active import CATALOGUE
 from slurm_hooks.deploy import PACKAGE
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.config.kill_switch_files import ALL
-from holdfast.document import IMAGE, NAME, NUMBER, REQUIRED, Document, Value
+from holdfast.render.document import IMAGE, NAME, NUMBER, REQUIRED, Document, Value
 from slurm_hooks import checks
 from slurm_hooks.deploy import PACKAGE, configuration
 

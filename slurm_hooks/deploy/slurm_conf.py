@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.document import NUMBER, PATH, Document, Value
 from holdfast.errors import UsageError
+from holdfast.render.document import NUMBER, PATH, Document, Value
 from slurm_hooks.deploy import PACKAGE
 
 _LIST, _SCRIPTS, _ONE = "list", "scripts", "one"

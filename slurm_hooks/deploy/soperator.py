@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from holdfast.document import Document, Value
 from holdfast.errors import UsageError
+from holdfast.render.document import Document, Value
 from holdfast.version import VERSION
 from slurm_hooks.deploy import PACKAGE, configuration
 

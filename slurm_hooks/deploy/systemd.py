@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.config.path import DEFAULT_PATH
-from holdfast.document import NUMBER, PATH, Document, Value
+from holdfast.render.document import NUMBER, PATH, Document, Value
 from slurm_hooks.deploy import PACKAGE
 
 UNIT = Document(

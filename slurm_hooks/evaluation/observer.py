@@ -18,8 +18,8 @@ from slurm_hooks.checks.kernel_log import event_finding
 from slurm_hooks.evaluation.judge import OpenFinding, Table, fold, nothing_drains, opened
 from slurm_hooks.facts import Blind, KernelEvent, LeftoverFacts, NodeFacts, PciKind, XidEvent
 from slurm_hooks.probes.catalogue import BY_NAME
-from slurm_hooks.probes.kmsg import KernelRecord, xid_of
-from slurm_hooks.probes.kmsg_events import EventReader
+from slurm_hooks.probes.kmsg.events import EventReader
+from slurm_hooks.probes.kmsg.follower import KernelRecord, xid_of
 from slurm_hooks.probes.runner import Readings
 from slurm_hooks.tracking import kernel
 from slurm_hooks.tracking import node as trackers

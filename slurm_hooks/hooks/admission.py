@@ -26,7 +26,7 @@ from slurm_hooks.agent.drain import record as records
 from slurm_hooks.agent.drain.manual_resume import by_person
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.agent.lock import holder
-from slurm_hooks.hooks.guard import complain
+from slurm_hooks.hooks.internal_errors import complain
 from slurm_hooks.node import machine, verdict_file
 from slurm_hooks.node.verdict_file import Published
 from slurm_hooks.settings import last_good

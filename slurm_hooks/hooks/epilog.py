@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from holdfast.vocabulary import Context
-from slurm_hooks.hooks.guard import guarded
+from slurm_hooks.hooks.internal_errors import guarded
 
 
 def main() -> int:

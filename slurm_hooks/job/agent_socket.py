@@ -83,6 +83,11 @@ class AgentLink:
 
 def deliver(run_dir: Path, marker: Marker, timeout_s: float = _TIMEOUT_S) -> str:
     """One try. Why the agent did not accept the marker, empty if it did."""
+    return deliver_packet(run_dir, markers.encoded(marker), timeout_s)
+
+
+def deliver_packet(run_dir: Path, data: bytes, timeout_s: float = _TIMEOUT_S) -> str:
+    """The same for a packet of any kind."""
     path = markers.socket_of(run_dir, os.geteuid())
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
@@ -90,7 +95,7 @@ def deliver(run_dir: Path, marker: Marker, timeout_s: float = _TIMEOUT_S) -> str
             link.connect(os.fspath(path))
             if not _is_trusted(link):
                 return f"{path} does not belong to root"
-            link.send(markers.encoded(marker))
+            link.send(data)
             answer = link.recv(256).decode(errors="replace").strip()
     except TimeoutError:
         return "no answer"

@@ -24,9 +24,9 @@ HOST, SYSTEM, SLURMD, DCGM, MLXLINK = "host", "system", "slurmd", "dcgm", "mlxli
 
 
 def _nvml(sources: Sources) -> Serve:
-    from slurm_hooks.probes import nvml  # noqa: PLC0415 - only in the worker
+    from slurm_hooks.probes.nvml import reader  # noqa: PLC0415 - only in the worker
 
-    return nvml.open_probe(sources.paths.nvml_library)
+    return reader.open_probe(sources.paths.nvml_library)
 
 
 def _infiniband(sources: Sources) -> Serve:
@@ -96,11 +96,11 @@ def _read_or_release(_target: str, release: bool) -> object:
 
 
 def _whole_driver(probe: Probe, answers: Mapping[str, Answer]) -> tuple[Any, Blind | None]:
-    from slurm_hooks.probes import nvml  # noqa: PLC0415 - cheap: the binding itself is not imported
+    from slurm_hooks.probes.nvml import reader  # noqa: PLC0415 - cheap: the binding itself is not imported
 
     (answer,) = answers.values()
     if answer.complete:
-        facts = nvml.assemble(answer.items)
+        facts = reader.assemble(answer.items)
         if facts is not None and facts.init_code is not None:
             # This is a fact about the driver, but no GPU was read.
             why = f"NVML code {facts.init_code}: {facts.init_error}"

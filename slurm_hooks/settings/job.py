@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MIN_HANG_S, MAX_HANG_S = 20, 7 * 86400
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConfig:
@@ -23,6 +25,12 @@ class JobConfig:
     """How long to wait for a drain after the ranks failed."""
     slurm_patience_s: float = 300.0
     """How long to retry a requeue or hold while slurmctld does not answer."""
+    hang_timeout_s: float = 0.0
+    """An attempt that prints nothing and writes no checkpoint for so long is ended and restarted; 0: never.
+    Jobs choose by `holdfast run --hang-timeout`."""
+    hang_report_s: float = 1800.0
+    """Without a timeout, such an attempt is reported in the job's log, if it also uses no CPU on its first
+    node; 0: never."""
     max_clock_skew_s: float = 5.0
     """With a node clock further ahead of slurmctld's, Slurm's own requeue delay stays."""
 
@@ -32,6 +40,10 @@ class JobConfig:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
         if self.poll_s < 0.5:
             raise ValueError(f"poll_s must be 0.5 or more, got {self.poll_s:g}")
+        for name in ("hang_timeout_s", "hang_report_s"):
+            if getattr(self, name) and not MIN_HANG_S <= getattr(self, name) <= MAX_HANG_S:
+                bounds = f"0 or {MIN_HANG_S} to {MAX_HANG_S}"
+                raise ValueError(f"{name} must be {bounds}, got {getattr(self, name):g}")
         for name in ("end_grace_s", "evidence_wait_s", "slurm_patience_s", "max_clock_skew_s"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name):g}")

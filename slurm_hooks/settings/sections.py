@@ -100,6 +100,41 @@ class NodeConfig:
                 )
 
 
+class NodeDeathMode(str, Enum):
+    """What agents do about a neighbour that gives no sign of life."""
+
+    OFF = "off"
+    """No heartbeats."""
+    OBSERVE = "observe"
+    """It is recorded in the history: `holdfast history --observed`."""
+    ACT = "act"
+    """The node is set DOWN in Slurm, which requeues its jobs at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDeathConfig:
+    """Heartbeats among the agents, which find a node that lost power within seconds.
+
+    Slurm needs SlurmdTimeout, five minutes by default.
+    """
+
+    mode: NodeDeathMode = NodeDeathMode.OBSERVE
+    silent_s: float = 2.0
+    """How long a node gives no sign of life before it counts as dead. A machine that stands still
+    for so long looks the same."""
+    port: int = 6822
+    """Of the heartbeats (UDP). A TCP connect to it, which is refused, shows that a node lives:
+    allow both between the nodes."""
+    key_file: str = ""
+    """A file with the same secret on all nodes, which only root can read. Empty: Slurm's own,
+    /etc/slurm/slurm.key or /etc/munge/munge.key."""
+
+    def __post_init__(self) -> None:
+        within(self, silent_s=(1.5, 60), port=(1, 65535))
+        if self.key_file and not self.key_file.startswith("/"):
+            raise ValueError(f"key_file must be an absolute path, got {self.key_file!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """How the resident agent works."""
@@ -152,6 +187,7 @@ class AgentConfig:
     """Maximum size of this node's history (`paths.history`); when it is full the older half is
     removed. An event takes about 300 bytes.
     """
+    node_death: NodeDeathConfig = field(default_factory=NodeDeathConfig)
     metrics_port: int | None = None
     """Serve the metrics on this port, at /metrics. null: only the file `metrics.prom` in
     `paths.run`, for node_exporter's textfile collector.

@@ -16,6 +16,7 @@ from slurm_hooks import checks
 from slurm_hooks.node import machine
 from slurm_hooks.settings import last_good, sections
 from slurm_hooks.settings.job import JobConfig
+from slurm_hooks.settings.notify import NotifyConfig
 from slurm_hooks.settings.sections import AgentConfig, CheckConfig, NodeConfig, enabled
 
 
@@ -34,6 +35,7 @@ class Settings:
     agent: AgentConfig = field(default_factory=AgentConfig)
     checks: Mapping[str, CheckConfig[Any]] = field(default_factory=dict)
     job: JobConfig = field(default_factory=JobConfig)
+    notify: NotifyConfig = field(default_factory=NotifyConfig)
     stamp: tuple[int, int] = (0, 0)
     text: str | None = None
     problems: tuple[str, ...] = ()
@@ -97,6 +99,7 @@ def of(document: YamlDocument) -> Settings:
         agent=document.section("agent", AgentConfig),
         checks=document.section("checks", sections.CHECKS),
         job=document.section("job", JobConfig),
+        notify=document.section("notify", NotifyConfig),
         text=document.text,
     )
     document.refuse()

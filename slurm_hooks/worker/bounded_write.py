@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from slurm_hooks.worker.worker import GRACE_S, Worker, call
+from slurm_hooks.worker.termination import GRACE_S
+from slurm_hooks.worker.worker import Worker, call
 
 _DEADLINE_S = 1.0
 _EXIT_S, _LOOK_S = 0.05, 0.001

@@ -10,27 +10,19 @@ is started for the same task.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import pickle
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.adapters.state_file import write_atomic
 from slurm_hooks.node.process import Process, evidence_of, process_state
 from slurm_hooks.worker.child import FRAME, Serve, child_main
-
-STARVED_S = 30.0
-"""A machine can be so busy that a process does not run for seconds (seen with a load of 20 on 2 CPUs)."""
-GRACE_S = 0.1
-"""Between SIGTERM and SIGKILL: SIGKILL inside NVML has frozen a GPU (dcgm-exporter 84)."""
+from slurm_hooks.worker.termination import EndingChildren, may_wait_for_cpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +63,7 @@ class Worker:
         self, name: str, open_: Callable[[], Serve], *, token: Path | None = None, keep: bool = True
     ) -> None:
         self.name = name
-        self._open, self._token, self._keep = open_, token, keep
+        self._open, self._keep = open_, keep
         self._child: Process | None = None
         self._read_fd = self._write_fd = -1
         self._buffer = bytearray()
@@ -79,8 +71,7 @@ class Worker:
         self._asked_at = self._deadline = 0.0
         self._answer: Answer | None = None
         self._busy = False
-        self._leaving: list[_Leaving] = []
-        self._adopt_token()
+        self._ending = EndingChildren(token)
 
     @property
     def busy(self) -> bool:
@@ -99,13 +90,13 @@ class Worker:
     @property
     def leaving(self) -> bool:
         """A child that has to exit was not reaped yet."""
-        return bool(self._leaving)
+        return bool(self._ending.children)
 
     @property
     def stuck(self) -> int | None:
         """Pid of an earlier child that SIGKILL did not end."""
         self.reap(time.monotonic())
-        left = self._killed()
+        left = self._ending.killed
         return left.process.pid if left is not None else None
 
     def ask(self, request: object, *, deadline_s: float) -> None:
@@ -114,7 +105,7 @@ class Worker:
         self._items, self._answer = [], None
         self._asked_at, self._deadline, self._busy = now, now + deadline_s, True
         self.reap(now)
-        stuck = self._killed()
+        stuck = self._ending.killed
         if stuck is not None:
             pid = stuck.process.pid
             state = process_state(pid)
@@ -137,9 +128,6 @@ class Worker:
             self.close()  # a child that exited between two requests is reaped like any other
             self._finish(Answer(error=f"cannot start a worker: {error.strerror or error}"))
 
-    def _killed(self) -> _Leaving | None:
-        return next((left for left in self._leaving if left.killed), None)
-
     def take(self) -> Answer | None:
         """The answer once it is complete or its deadline has passed, else None."""
         now = time.monotonic()
@@ -154,22 +142,12 @@ class Worker:
     def close(self) -> None:
         """Let the child exit: it reads the end of its requests and exits by itself."""
         if self._child is not None:
-            self._leaving.append(_Leaving(self._child, time.monotonic()))
+            self._ending.let_exit(self._child, time.monotonic())
         self._drop()
 
     def reap(self, now: float) -> None:
         """Reap children that have exited; send signals to those that should have. Never waits."""
-        staying = []
-        for left in self._leaving:
-            if _collected(left.process):
-                self._remove_token(left)
-                continue
-            if now >= left.next_at and not left.killed:
-                left.push(now)
-                if left.killed:
-                    self._write_token(left.process)
-            staying.append(left)
-        self._leaving = staying
+        self._ending.reap(now)
 
     def _start(self) -> None:
         fds: list[int] = []
@@ -236,9 +214,7 @@ class Worker:
         evidence = ""
         if child is not None:
             evidence = f"pid {child.pid}: {evidence_of(child.pid)}"
-            left = _Leaving(child, now)
-            left.push(now)
-            self._leaving.append(left)
+            self._ending.terminate(child, now)
         self._drop()
         self._finish(Answer(error="no answer before the deadline", hung=True, evidence=evidence))
 
@@ -247,70 +223,6 @@ class Worker:
             if fd >= 0:
                 os.close(fd)
         self._child, self._read_fd, self._write_fd = None, -1, -1
-
-    def _adopt_token(self) -> None:
-        if self._token is None:
-            return
-        try:
-            value = json.loads(self._token.read_text())
-            process = Process(int(value["pid"]), int(value["start"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            return
-        if process.alive():
-            self._leaving.append(_Leaving(process, 0.0, killed=True))
-        else:
-            self._token.unlink(missing_ok=True)
-
-    def _write_token(self, process: Process) -> None:
-        if self._token is None:
-            return
-        try:
-            self._token.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(self._token, json.dumps({"pid": process.pid, "start": process.start}))
-        except OSError:
-            pass  # only a restarted agent would read it
-
-    def _remove_token(self, left: _Leaving) -> None:
-        if left.killed and self._token is not None:
-            with contextlib.suppress(OSError):
-                self._token.unlink(missing_ok=True)
-
-
-@dataclass(slots=True)
-class _Leaving:
-    """A child that has to exit: when to send the next signal, and whether and when SIGKILL was sent
-    (monotonic time; an earlier agent's SIGKILL: long ago)."""
-
-    process: Process
-    next_at: float
-    killed: bool = False
-    killed_at: float = float("-inf")
-    _signals: list[signal.Signals] = field(default_factory=lambda: [signal.SIGTERM, signal.SIGKILL])
-
-    def push(self, now: float) -> None:
-        if not self._signals:
-            return
-        which = self._signals.pop(0)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, which)
-        if which is signal.SIGKILL:
-            self.killed, self.killed_at = True, now
-        self.next_at = now + GRACE_S
-
-
-def may_wait_for_cpu(state: str, killed_s: float) -> bool:
-    """Whether a process that SIGKILL has not ended may only wait for a CPU, or has just ended (no state,
-    Z). In uninterruptible sleep (D) it hangs in the kernel; runnable (R) for too long, it runs in the
-    kernel without an end."""
-    return state in ("R", "Z", "") and killed_s < STARVED_S
-
-
-def _collected(process: Process) -> bool:
-    """Whether it has exited. A child of this process is reaped, so that it leaves no zombie."""
-    try:
-        return os.waitpid(process.pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:
-        return not process.alive()
 
 
 def gather(workers: Sequence[Worker], *, timeout_s: float) -> None:

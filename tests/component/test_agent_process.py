@@ -16,6 +16,7 @@ import pytest
 
 from holdfast.vocabulary import Status
 from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node.process import process_state
 from slurm_hooks.node.verdict_file import Published
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
@@ -177,6 +178,43 @@ def test_sigterm_leaves_no_process_behind(node: Node) -> None:
     agent.terminate()
     assert agent.wait(10) == 0
     wait(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+
+
+def test_restarts_leave_no_zombies(node: Node) -> None:
+    """The workers of the program before are children of the restarted one."""
+    agent = node.start()
+    assert agent.stderr is not None
+    os.set_blocking(agent.stderr.fileno(), False)
+    log = bytearray()
+
+    def started() -> int:
+        log.extend(agent.stderr.read() or b"")  # type: ignore[union-attr]
+        return log.count(b"started node=w")
+
+    for number in range(1, 4):
+        wait(lambda number=number: started() == number)  # type: ignore[misc]
+        wait(lambda: bool(_children(agent.pid)))
+        agent.send_signal(signal.SIGHUP)
+    wait(lambda: started() == 4)
+    wait(lambda: is_ok(node))
+    wait(lambda: "Z" not in _children(agent.pid))
+
+
+def _children(parent: int) -> list[str]:
+    """The states of a process's children."""
+    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [state[0] for pid in found if (state := process_state(int(pid)))]
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05, 0.1, 0.2])
+def test_a_sigterm_during_a_restart_stops_it(node: Node, delay_s: float) -> None:
+    """While it closes, executes itself, and until it catches signals again."""
+    agent = node.start()
+    wait(lambda: is_ok(node))
+    agent.send_signal(signal.SIGHUP)
+    time.sleep(delay_s)
+    agent.terminate()
+    assert agent.wait(60) == 0
 
 
 def test_the_kill_switch_needs_no_configuration(node: Node) -> None:

@@ -17,8 +17,8 @@ import pytest
 
 from holdfast.errors import ProbeError
 from slurm_hooks.evaluation.observer import Observer
-from slurm_hooks.probes.kmsg import KernelRecord, KmsgFollower
-from slurm_hooks.probes.kmsg_user_text import begins_with_user_text
+from slurm_hooks.probes.kmsg.follower import KernelRecord, KmsgFollower
+from slurm_hooks.probes.kmsg.user_text import begins_with_user_text
 from slurm_hooks.settings.settings import load
 from slurm_hooks.tracking.node import TrackedState
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from k8s_bridge import http_server
+from k8s_bridge.endpoints import http_server
 from k8s_bridge.page import web
 from tests.browser import Browser, program
 from tests.unit.k8s_bridge.page.fleet import HOSTILE, LETTERS, Fleet

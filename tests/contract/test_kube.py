@@ -18,11 +18,11 @@ from testbed.kube.local import ApiServer
 from holdfast.vocabulary import KubeName
 from k8s_bridge.kube.api import Edit, Kube, KubeNotFound
 from k8s_bridge.kube.client import KubeApi
+from k8s_bridge.model.changes import NodeEvent
+from k8s_bridge.model.ownership import BridgeRecord, Origin
+from k8s_bridge.model.snapshot import Condition, KubeNode, is_own_cordon
 from k8s_bridge.names import DRAINED, FIELD_MANAGER, KEEP_CORDONED, READY
 from k8s_bridge.names import RECORD as ANNOTATION
-from k8s_bridge.planning.ownership import BridgeRecord, Origin
-from k8s_bridge.planning.plan import NodeEvent
-from k8s_bridge.planning.snapshot import Condition, KubeNode, is_own_cordon
 from tests.unit.k8s_bridge.fake_cluster import Clock, FakeKube
 
 C0, C1 = KubeName("computeinstance-0"), KubeName("computeinstance-1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,6 +15,7 @@ from testbed.errors import SandboxError
 from tests.e2e.verdicts import Verdicts
 
 WORST_WAIT_S = 60.0
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 
 
 def slurm_node(box: Box, node: str) -> dict[str, Any]:
@@ -22,6 +23,12 @@ def slurm_node(box: Box, node: str) -> dict[str, Any]:
     text = box.run(["scontrol", "show", "node", node, "--json"]).stdout
     record: dict[str, Any] = json.loads(text)["nodes"][0]
     return record
+
+
+def slurm_nodes(box: Box) -> dict[str, dict[str, Any]]:
+    """slurmctld's records of all nodes, by name."""
+    text = box.run(["scontrol", "show", "nodes", "--json"]).stdout
+    return {record["name"]: record for record in json.loads(text)["nodes"]}
 
 
 def states(box: Box, node: str) -> set[str]:
@@ -37,11 +44,22 @@ def drained(box: Box, node: str) -> bool:
 
 
 def in_service(box: Box, node: str) -> bool:
-    return not states(box, node) & {"DRAIN", "DOWN", "NOT_RESPONDING", "INVALID_REG"}
+    return _in_service(slurm_node(box, node))
+
+
+def _in_service(record: Mapping[str, Any]) -> bool:
+    return not set(record["state"]) & {"DRAIN", "DOWN", "NOT_RESPONDING", "INVALID_REG"}
 
 
 def kube_name(box: Box, node: str) -> str:
-    return str(slurm_node(box, node)["instance_id"])
+    """Slurm's instance ID of the node. It never changes in a box, so it is read once."""
+    key = (str(box.folder), box.started, node)
+    if key not in _KUBE_NAMES:
+        _KUBE_NAMES[key] = str(slurm_node(box, node)["instance_id"])
+    return _KUBE_NAMES[key]
+
+
+_KUBE_NAMES: dict[tuple[str, int, str], str] = {}
 
 
 def kube_node(box: Box, node: str) -> dict[str, Any]:
@@ -107,12 +125,23 @@ def wait_for(
     scene: Callable[[], str] = str,
 ) -> float:
     """Seconds until ``reached``; after ``timeout_s`` fails with ``what`` and ``scene``."""
-    begin = time.monotonic()
+    begin = look = time.monotonic()
     while not reached():
-        if time.monotonic() - begin > timeout_s:
+        now = time.monotonic()
+        if now - begin > timeout_s:
             raise AssertionError(f"not within {timeout_s:g} s: {what}\n{scene()}")
-        time.sleep(0.1)
+        time.sleep(pause_s(now - look))
+        look = time.monotonic()
     return time.monotonic() - begin
+
+
+def pause_s(look_s: float) -> float:
+    """How long to wait before the next look if this one took ``look_s``.
+
+    Looks are processes (kubectl and ``holdfast explain`` take 0.1 to 1 s of CPU): waiting must not take a
+    whole core from the other tests.
+    """
+    return min(max(3 * look_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
 
 def stays(holds: Callable[[], bool], what: str, for_s: float) -> None:
@@ -124,7 +153,7 @@ def stays(holds: Callable[[], bool], what: str, for_s: float) -> None:
 
 
 def all_in_service(box: Box) -> bool:
-    return all(in_service(box, node.name) for node in box.nodes)
+    return all(map(_in_service, slurm_nodes(box).values()))
 
 
 def repair(box: Box) -> None:
@@ -132,27 +161,26 @@ def repair(box: Box) -> None:
     box.run(["scancel", "--user=alice"])
     for node in box.nodes:
         box.heal(node.name)
-    for node in box.nodes:
-        text = reason(box, node.name)
-        if drained(box, node.name) and not text.startswith("holdfast:"):
-            box.run(["scontrol", "update", f"nodename={node.name}", "state=undrain"])
-        box.kubectl("uncordon", kube_name(box, node.name))
+    for name, record in slurm_nodes(box).items():
+        if "DRAIN" in record["state"] and not str(record["reason"]).startswith("holdfast:"):
+            box.run(["scontrol", "update", f"nodename={name}", "state=undrain"])
+    for item in json.loads(box.kubectl("get", "nodes", "-o", "json"))["items"]:
+        if item["spec"].get("unschedulable"):
+            box.kubectl("uncordon", item["metadata"]["name"])
 
     def back() -> bool:
-        _resume_where_links_flapped(box)
-        return all_in_service(box)
+        records = slurm_nodes(box)
+        _resume_where_links_flapped(box, records)
+        return all(map(_in_service, records.values()))
 
     wait_for(back, "every node in service again", 90, lambda: scene(box))
 
 
-def _resume_where_links_flapped(box: Box) -> None:
+def _resume_where_links_flapped(box: Box, records: Mapping[str, Mapping[str, Any]]) -> None:
     """Resume nodes whose links flapped, as after a cable change; by themselves they wait for a day."""
-    for node in box.nodes:
-        if (
-            reason(box, node.name).startswith("holdfast:")
-            and "IB_FLAP" in Verdicts(box, node.name).codes()
-        ):
-            box.run(["scontrol", "update", f"nodename={node.name}", "state=resume"])
+    for name, record in records.items():
+        if record["reason"].startswith("holdfast:") and "IB_FLAP" in Verdicts(box, name).codes():
+            box.run(["scontrol", "update", f"nodename={name}", "state=resume"])
 
 
 def scene(box: Box) -> str:

@@ -144,6 +144,7 @@ def sandbox(box: Box, *words: str, stdin: str = "") -> subprocess.CompletedProce
     return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.one_release
 @pytest.mark.parametrize("place", ["controller", "worker-1"])
 @pytest.mark.parametrize("user", ["root", "alice"])
 def test_exec_sees_the_checkout_and_cannot_write_to_it(box: Box, place: str, user: str) -> None:
@@ -167,6 +168,7 @@ def test_a_users_own_script_is_submitted_from_the_host(box: Box) -> None:
     assert {line.split(maxsplit=1)[1] for line in lines} == {"MIT License"}
 
 
+@pytest.mark.one_release
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -185,6 +187,7 @@ def test_a_typing_error_gets_one_line(box: Box, words: list[str], message: str) 
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.one_release
 def test_down_leaves_nothing(release: str) -> None:
     small = Box.up(f"down-{os.getpid()}", nodes=1, slurm=release, owner_pid=os.getpid())
     inside = [pid for place in ("controller", "worker-0") for pid, _ in small.pids(place)]
@@ -197,6 +200,7 @@ def test_down_leaves_nothing(release: str) -> None:
     assert not own & namespaces(all_pids())
 
 
+@pytest.mark.one_release
 def test_a_box_ends_with_its_owner(release: str) -> None:
     with subprocess.Popen(["sleep", "600"]) as owner:
         small = Box.up(f"owner-{os.getpid()}", nodes=1, slurm=release, owner_pid=owner.pid)
@@ -205,6 +209,7 @@ def test_a_box_ends_with_its_owner(release: str) -> None:
     small.down()
 
 
+@pytest.mark.one_release
 def test_a_box_is_the_same_from_a_background_job_with_a_narrow_umask_and_no_home(
     release: str,
 ) -> None:
@@ -228,6 +233,7 @@ def test_a_box_is_the_same_from_a_background_job_with_a_narrow_umask_and_no_home
         box.down()
 
 
+@pytest.mark.one_release
 def test_an_up_that_is_killed_leaves_nothing(release: str) -> None:
     name = f"killed-{os.getpid()}"
     argv = [

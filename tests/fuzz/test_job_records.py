@@ -16,9 +16,9 @@ from slurm_hooks.agent.job_runs import hook_notes
 from slurm_hooks.agent.job_runs.run_store import RunStore
 from slurm_hooks.agent.job_runs.runs import JobRun, Runs
 from slurm_hooks.job.journal import Journal
-from slurm_hooks.job.launcher.node_faults import JobSnapshot
-from slurm_hooks.job.launcher.outcome import NOT_STARTED, facts
-from slurm_hooks.job.launcher.past_attempts import past
+from slurm_hooks.job.outcome.attempt_end import NOT_STARTED, facts
+from slurm_hooks.job.outcome.node_faults import JobSnapshot
+from slurm_hooks.job.past_attempts import past
 from tests.fuzz.garbage import DEEP, LONG, NUMBERS, broken, cut_short, noise, wrong_documents
 
 BOOT = "b007b007-0000-4000-8000-000000000000"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.evaluation.observer import Observer
-from slurm_hooks.probes.kmsg import KmsgFollower
+from slurm_hooks.probes.kmsg.follower import KmsgFollower
 from slurm_hooks.settings.settings import load
 from slurm_hooks.tracking.node import TrackedState
 from tests.fuzz.garbage import KERNEL_LINES, LONG, NUMBERS, XID_79, Maker, broken, noise

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import pytest
 
 from slurm_hooks.facts import KernelEvent, XidEvent
-from slurm_hooks.probes.kmsg import KernelRecord, xid_of
-from slurm_hooks.probes.kmsg_events import EventReader
+from slurm_hooks.probes.kmsg.events import EventReader
+from slurm_hooks.probes.kmsg.follower import KernelRecord, xid_of
 from tests.fuzz.kernel_log_user_text import FORMS, Form, names
 from tests.unit.slurm_hooks.kernel_lines import Block, blocks
 
@@ -48,8 +48,10 @@ def test_the_rules_alone_refuse_names(monkeypatch: pytest.MonkeyPatch) -> None:
     prints a name in a form that nobody knows finds no rule that fits. Only a netfilter rule's
     prefix is long enough for a driver's line, and a file's name that stands alone would be if it
     did not begin with `` in ``."""
-    for module in ("kmsg", "kmsg_events"):
-        monkeypatch.setattr(f"slurm_hooks.probes.{module}.begins_with_user_text", lambda _: False)
+    for module in ("follower", "events"):
+        monkeypatch.setattr(
+            f"slurm_hooks.probes.kmsg.{module}.begins_with_user_text", lambda _: False
+        )
     for form in FORMS:
         for name in NAMES if "{prefix}" not in form.text else ():
             text = form.with_name(name)

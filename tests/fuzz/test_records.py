@@ -16,7 +16,7 @@ from slurm_hooks.agent.drain import record as records
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.facts import GpuFacts, NvmlFacts, PortFacts
-from slurm_hooks.probes.kmsg import KernelRecord
+from slurm_hooks.probes.kmsg.follower import KernelRecord
 from slurm_hooks.probes.runner import Readings
 from slurm_hooks.settings.settings import Settings, load
 from slurm_hooks.tracking import store

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from testbed.box import Box, Node
 
 from tests.e2e import cluster
+
+pytestmark = pytest.mark.one_release
 
 HOME = "/mnt/training/bob"
 CAUSE = "RuntimeError: CUDA error: uncorrectable ECC error encountered"

@@ -13,6 +13,8 @@ from testbed.box import Box
 from tests.e2e import cluster
 from tests.e2e.verdicts import Verdicts
 
+pytestmark = pytest.mark.one_release
+
 XID = "NVRM: Xid (PCI:0000:53:00): 79, GPU has fallen off the bus."
 _CRASH = "{comm}[4242]: segfault at 0 ip 000055acc5adf1bc sp 00007fff313b47c0 error 6 in {name}[11bc,55acc5adf000+1000]"
 _PACKET = "IN=lo OUT= MAC= SRC=127.0.0.1 DST=127.0.0.1 LEN=84 TOS=0x00 PREC=0x00 TTL=64 ID=1 DF PROTO=ICMP "

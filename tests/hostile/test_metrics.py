@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
 from testbed.box import Box
 from testbed.namespaces import enter
 
 from tests.e2e import agents, cluster
 
+pytestmark = pytest.mark.one_release
 PORT = 9409
 SCRAPE = f"""
 import http.client

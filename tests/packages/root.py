@@ -61,7 +61,7 @@ class Root:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
             env=env,
         )
         assert done.returncode == 0, done.stdout

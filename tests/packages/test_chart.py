@@ -49,7 +49,7 @@ EVERYTHING: dict[str, Any] = {
         "runs_on": {"pool": "system"},
         "memory_limit_mib": 1024,
         "extra_configuration": {
-            "bridge": {"log_format": "json"},
+            "bridge": {"log_format": "json", "workloads": {"namespaces": ["team-a"]}},
             "slurm": {"timeout_s": 7},
             "node": {"expected_gpus": 4, "mounts": ["/mnt/a"]},
         },
@@ -100,8 +100,11 @@ def rendered(values: Mapping[str, Any], namespace: str, folder: Path) -> Mapping
         # As with Terraform: the bridge may connect to slurmrestd without another value.
         more["ports"] += "," + bridge["rest_url"].rpartition(":")[2]
     cluster = {"cluster": values["cluster"]} if "cluster" in values else {}
+    extra = values["bridge"].get("extra_configuration", {}).get("bridge", {})
+    teams = extra.get("workloads", {}).get("namespaces", ())
     texts = [
         render_text("rbac", namespace=namespace, **rights),
+        *(render_text("workloads-rbac", namespace=namespace, namespaces=team) for team in teams),
         render_text("deployment", namespace=namespace, **cluster, **bridge),
         render_text("network-policy", namespace=namespace, **port, **more),
     ]

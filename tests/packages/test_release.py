@@ -17,6 +17,8 @@ from tests.packages.helm import Helm, HelmError
 from tests.packages.test_chart import DEFAULTS, EVERYTHING, IMAGE, OTHER
 
 NAMESPACE = "slurm"
+WORKLOADS = ("team-a",)
+"""The namespaces of ``EVERYTHING`` that must exist before."""
 PLAIN = {**EVERYTHING, "monitoring": {"enabled": False}}
 """Prometheus' operator is not on this server."""
 
@@ -24,7 +26,8 @@ PLAIN = {**EVERYTHING, "monitoring": {"enabled": False}}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with ApiServer(tmp_path_factory.mktemp("kube")) as running:
-        running.kubectl("create", "namespace", NAMESPACE)
+        for namespace in (NAMESPACE, *WORKLOADS):
+            running.kubectl("create", "namespace", namespace)
         yield running
 
 

@@ -237,7 +237,11 @@ def test_further_settings(here: Terraform, tmp_path: Path) -> None:
         "active": {"storage": {"size_mib": 64}},
     }
     of_bridge = {
-        "bridge": {"rules": [{"use": "not-ready", "mode": "drain"}], "budget": {"max_nodes": 4}},
+        "bridge": {
+            "rules": [{"use": "not-ready", "mode": "drain"}],
+            "budget": {"max_nodes": 4},
+            "workloads": {"namespaces": ["team-a", "team-b"]},
+        },
         "slurm": {"timeout_s": 20},
         "node": {"budget": {"max_nodes": 4}},
     }
@@ -257,6 +261,14 @@ def test_further_settings(here: Terraform, tmp_path: Path) -> None:
     values = {name: _text(value) for name, value in BRIDGE.items()}
     rendered = render_text("deployment", **values, **files)
     assert objects(made["manifests"]["bridge"]) == by_name(rendered)
+    rights = render_text("workloads-rbac", namespaces="team-a,team-b")
+    assert len(made["manifests"]["workloads"]) == 8
+    assert in_order("\n---\n".join(made["manifests"]["workloads"].values())) == in_order(rights)
+
+
+def in_order(text: str) -> list[Any]:
+    """All objects, also those of one name in several namespaces."""
+    return sorted(yaml.safe_load_all(text), key=lambda one: (one["kind"], json.dumps(one)))
 
 
 @pytest.mark.parametrize("bridge", [BRIDGE, None])

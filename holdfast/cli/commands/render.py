@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from holdfast.document import Document, suggest
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.render.document import Document, suggest
 
 TABLE: Mapping[str, str] = {
     "soperator": "slurm_hooks.deploy.soperator:VALUES",
@@ -28,6 +28,8 @@ TABLE: Mapping[str, str] = {
     "inspection-cronjob": "slurm_hooks.deploy.inspection:CRONJOB",
     "sbatch": "slurm_hooks.deploy.batch:SCRIPT",
     "rbac": "k8s_bridge.render:RBAC",
+    "workloads-rbac": "k8s_bridge.render:WORKLOADS_RBAC",
+    "worker-pods": "k8s_bridge.render:WORKER_PODS",
     "deployment": "k8s_bridge.render:DEPLOYMENT",
     "network-policy": "k8s_bridge.render:NETWORK_POLICY",
     "off": "k8s_bridge.render:OFF",

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import os
 import re
-import select
-import subprocess
 import sys
 import threading
 import time
@@ -21,13 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from holdfast.adapters.command import PATH
 from holdfast.errors import CommandError, ConfigError, Refused, Unavailable
 from holdfast.own_program import own_program
-from holdfast.slurm import parse
-from holdfast.slurm.cli import ENV, NO_ANSWER, SlurmCli, natural
+from holdfast.slurm.cli import NO_ANSWER, SlurmCli, natural
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.hostlist import compress
+from holdfast.slurm.parse import values
+from holdfast.slurm.pyslurm.worker_process import WorkerProcess
 from holdfast.text.printable import folded
 from holdfast.vocabulary import SlurmName
 
@@ -73,7 +69,7 @@ class SlurmPyslurm(SlurmCli):
         super().__init__(timeout_s, bin_dir, token_file)
         self._argv = tuple(worker)
         self._lock = threading.Lock()
-        self._worker: _Worker | None = None
+        self._worker: WorkerProcess | None = None
         self._identities: dict[SlurmName, _Identity] = {}
 
     def check(self) -> None:
@@ -114,7 +110,7 @@ class SlurmPyslurm(SlurmCli):
             super().comment(names, text)
 
     def clock(self) -> datetime:
-        at = parse.epoch(self._ask("clock"))
+        at = values.epoch(self._ask("clock"))
         if at is None:
             raise Unavailable(["pyslurm", "clock"], "answer not understood: no time")
         return at
@@ -191,7 +187,7 @@ class SlurmPyslurm(SlurmCli):
             self._drop()  # the next call compares the releases again: slurmctld may come back as another
             raise Unavailable(argv, "no answer", text)
 
-    def _ready(self) -> _Worker:
+    def _ready(self) -> WorkerProcess:
         """The running worker, started and found fit where there is none.
 
         Raises ``Unavailable``, and ``_Unfit`` where pyslurm is not for this cluster.
@@ -200,7 +196,7 @@ class SlurmPyslurm(SlurmCli):
         if self._worker is not None and self._worker.token == token and self._worker.alive():
             return self._worker
         self._drop()
-        worker = _Worker(self._argv, token)
+        worker = WorkerProcess(self._argv, token)
         try:
             self._compare_releases(worker)
         except (CommandError, _Unfit):
@@ -209,7 +205,7 @@ class SlurmPyslurm(SlurmCli):
         self._worker = worker
         return worker
 
-    def _compare_releases(self, worker: _Worker) -> None:
+    def _compare_releases(self, worker: WorkerProcess) -> None:
         try:
             hello = worker.read(["pyslurm", "import"], START_S)
         except Unavailable as error:
@@ -260,7 +256,7 @@ def _same(pyslurm: str, built_for: str, version: str, who_has: str) -> None:
 
 def node_of(row: Mapping[str, Any]) -> SlurmNode:
     """A node from what the worker read of a ``pyslurm.Node``. Pure. ``instance_id`` stays empty."""
-    known, unknown = parse.states(row["state"].split("+"))
+    known, unknown = values.states(row["state"].split("+"))
     reason = row["reason"] or ""
     gres = row.get("configured_gres") or {}
     return SlurmNode(
@@ -269,10 +265,10 @@ def node_of(row: Mapping[str, Any]) -> SlurmNode:
         unknown_states=unknown,
         reason=reason,
         reason_user=(row["reason_user"] or "") if reason else "",
-        reason_at=parse.epoch(row["reason_time"]) if reason else None,
+        reason_at=values.epoch(row["reason_time"]) if reason else None,
         comment=row["comment"] or "",
-        boot_at=parse.epoch(row["boot_time"]),
-        slurmd_started_at=parse.epoch(row["slurmd_start_time"]),
+        boot_at=values.epoch(row["boot_time"]),
+        slurmd_started_at=values.epoch(row["slurmd_start_time"]),
         partitions=tuple(row.get("partitions") or ()),
         cpus=row.get("effective_cpus") or 0,
         gpus=_gpus(gres.items()),
@@ -281,106 +277,3 @@ def node_of(row: Mapping[str, Any]) -> SlurmNode:
 
 def _gpus(gres: Iterable[tuple[str, Any]]) -> int:
     return sum(int(count) for name, count in gres if name.split(":")[0] == "gpu")
-
-
-_left: set[subprocess.Popen[bytes]] = set()
-"""Workers killed and not waited for, as in ``holdfast.adapters.command``."""
-
-
-class _Worker:
-    """The worker process and its two pipes. Every wait on it is bounded."""
-
-    def __init__(self, argv: Sequence[str], token: Mapping[str, str]):
-        """Raises ``Unavailable`` when it cannot start. ``token``: more environment."""
-        self.token = token
-        for before in tuple(_left):
-            if before.poll() is not None:
-                _left.discard(before)
-        merged = {"PATH": PATH, **os.environ, **ENV, **token}
-        # libslurm writes to its standard error; in a file it cannot block, and no disk is needed.
-        self._messages = os.memfd_create("holdfast-pyslurm", os.MFD_CLOEXEC)
-        try:
-            self._process = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._messages,
-                env={name: value for name, value in merged.items() if value is not None},
-                start_new_session=True,
-                bufsize=0,
-            )
-        except OSError as error:
-            os.close(self._messages)
-            problem = f"cannot start: {error.strerror or error}"
-            raise Unavailable(argv, problem) from None
-        assert self._process.stdin is not None  # noqa: S101 - piped above
-        assert self._process.stdout is not None  # noqa: S101 - piped above
-        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._in, False)
-        os.set_blocking(self._out, False)
-        self._rest = b""
-
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
-    def ask(
-        self, request: Mapping[str, Any], argv: Sequence[str], timeout_s: float
-    ) -> dict[str, Any]:
-        """The reply to one request. Raises ``Unavailable``; the worker is of no use then."""
-        os.ftruncate(self._messages, 0)
-        os.lseek(self._messages, 0, os.SEEK_SET)
-        end = time.monotonic() + timeout_s
-        left = memoryview(json.dumps(request).encode() + b"\n")
-        while left:
-            self._wait(self._in, select.POLLOUT, argv, end, timeout_s)
-            try:
-                left = left[os.write(self._in, left) :]
-            except BlockingIOError:
-                continue
-            except OSError:
-                raise self._ended(argv) from None
-        return self._line(argv, end, timeout_s)
-
-    def read(self, argv: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """The next line that it writes. Raises as ``ask`` does."""
-        return self._line(argv, time.monotonic() + timeout_s, timeout_s)
-
-    def _line(self, argv: Sequence[str], end: float, timeout_s: float) -> dict[str, Any]:
-        parts = [self._rest]
-        while b"\n" not in parts[-1]:
-            self._wait(self._out, select.POLLIN, argv, end, timeout_s)
-            part = os.read(self._out, 1 << 20)
-            if not part:
-                raise self._ended(argv)
-            parts.append(part)
-        line, _, self._rest = b"".join(parts).partition(b"\n")
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if not isinstance(row, dict):
-            raise Unavailable(argv, f"answer not understood: {line[:80]!r}")
-        return row
-
-    def _wait(self, fd: int, event: int, argv: Sequence[str], end: float, timeout_s: float) -> None:
-        poll = select.poll()
-        poll.register(fd, event)
-        if not poll.poll(max(0.0, end - time.monotonic()) * 1000):
-            raise Unavailable(argv, f"no answer in {timeout_s:g} s")
-
-    def _ended(self, argv: Sequence[str]) -> Unavailable:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
-        status = self._process.poll()
-        size = os.fstat(self._messages).st_size
-        text = os.pread(self._messages, 4096, max(0, size - 4096)).decode(errors="replace")
-        return Unavailable(argv, f"its process ended with status {status}", text, status)
-
-    def kill(self) -> None:
-        """Kill without waiting: a process in uninterruptible sleep would hold us for ever."""
-        self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
-        os.close(self._messages)
-        _left.add(self._process)

@@ -9,9 +9,9 @@ import yaml
 from tftemplates.documents import Source
 from tftemplates.marks import Language, mark, template
 
-from holdfast import extra_settings, templates
 from holdfast.monitoring import documents as monitoring
 from holdfast.monitoring.dashboards import DASHBOARDS
+from holdfast.render import extra_settings, templates
 from k8s_bridge import render as bridge
 from k8s_bridge.config import Join
 from packages.chart.values import SECTIONS, TOP, Kind, Setting
@@ -69,6 +69,15 @@ _MONITORING = ".Values.monitoring.enabled"
 
 FILES: Mapping[str, tuple[str, Source]] = {
     "rights": (_BRIDGE, Source(document=bridge.RBAC, path="", fixed=_marks("bridge"))),
+    "workloads": (
+        _BRIDGE,
+        Source(
+            document=bridge.WORKLOADS_RBAC,
+            path="",
+            fixed={"namespace": mark(f"${NAMESPACE}")},
+            given={"workload_namespaces": [mark("$workloads")]},
+        ),
+    ),
     "bridge": (
         _BRIDGE,
         Source(
@@ -170,11 +179,20 @@ FILES: Mapping[str, tuple[str, Source]] = {
 """Name of a template → when it is installed, and what it is made from."""
 
 
+_EACH = {
+    "workloads": "$_, $workloads := dig `bridge` `workloads` `namespaces` list .Values.bridge.extra_configuration"
+}
+"""Name of a template → of what list it is repeated for each entry."""
+
+
 def manifests() -> Iterator[tuple[str, str]]:
     """Name and text of each template with objects."""
     for name, (when, source) in FILES.items():
         kept = [text for text in source.marked().split("\n---\n") if not _namespace(text)]
         text = template("\n---\n".join(one.rstrip("\n") for one in kept) + "\n", HELM)
+        each = _EACH.get(name)
+        if each:
+            text = f"{{{{- range {each} }}}}\n---\n{text}{{{{- end }}}}\n"
         yield f"{name}.yaml", f"{{{{- if {when} }}}}\n{text}{{{{- end }}}}\n"
 
 

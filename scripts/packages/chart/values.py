@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from holdfast import extra_settings
-from holdfast.document import BOOL, Document, Value
 from holdfast.monitoring import documents as monitoring
+from holdfast.render import extra_settings
+from holdfast.render.document import BOOL, Document, Value
 from k8s_bridge import render as bridge
 from slurm_hooks.deploy import daemonset
 

@@ -11,10 +11,11 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
+from oci import image, layer
 from testbed.kube.toolchain import Say
 
 from holdfast.version import VERSION
-from packages.images import base, oci
+from packages.images import base
 from packages.images.labels import labels
 from packages.sbom import PACKAGE, cyclonedx
 
@@ -41,12 +42,8 @@ def write_on(root: Path, target: Path, cache: Path) -> str:
         sbom = folder / "more" / SBOM
         sbom.parent.mkdir(parents=True)
         sbom.write_text(json.dumps(made, indent=1) + "\n")
-        image = oci.Image(
-            layers=(
-                oci.layer(folder / "base", root, base.keep),
-                oci.layer(folder / "sbom", folder / "more"),
-            ),
-            labels=LABELS,
-            config=CONFIG,
+        layers = (
+            layer.compressed(folder / "base", root, base.keep),
+            layer.compressed(folder / "sbom", folder / "more"),
         )
-        return oci.write(target, image)
+        return image.write(target, image.Image(layers=layers, labels=LABELS, config=CONFIG))

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from oci import image, layer
 from testbed.errors import SandboxError
 from testbed.kube.toolchain import Say
 from testbed.paths import TREE
@@ -25,7 +26,7 @@ from testbed.rootfs.product import PACKAGES as PRODUCT
 
 from holdfast.version import VERSION
 from k8s_bridge.render import DEPLOYMENT
-from packages.images import base, oci
+from packages.images import base
 from packages.images.labels import labels
 from packages.sbom import PACKAGE, cyclonedx
 from packages.vendored import own
@@ -67,15 +68,11 @@ def write_on(root: Path, target: Path, cache: Path) -> str:
         folder = Path(scratch)
         home = folder / "home"
         install(root, home, cache)
-        image = oci.Image(
-            layers=(
-                oci.layer(folder / "base", root, base.keep),
-                oci.layer(folder / "product", home),
-            ),
-            labels=LABELS,
-            config=CONFIG,
+        layers = (
+            layer.compressed(folder / "base", root, base.keep),
+            layer.compressed(folder / "product", home),
         )
-        return oci.write(target, image)
+        return image.write(target, image.Image(layers=layers, labels=LABELS, config=CONFIG))
 
 
 def install(root: Path, folder: Path, cache: Path) -> None:

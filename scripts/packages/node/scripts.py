@@ -10,7 +10,13 @@ agent() {{
     pid=''
     read -r pid 2>/dev/null </run/holdfast/agent.lock || return 1
     case $pid in '' | *[!0-9]*) return 1 ;; esac
-    tr '\\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q ' slurm_hooks.agent '
+    # A restarting agent has no command line for a moment, an ended one without a parent for longer.
+    for _ in 1 2 3 4 5; do
+        words=$(tr '\\0' ' ' 2>/dev/null <"/proc/$pid/cmdline") || return 1
+        [ -z "$words" ] || break
+        sleep 0.1
+    done
+    case $words in *' slurm_hooks.agent '*) ;; *) return 1 ;; esac
 }}
 
 # Python writes these beside the modules; they are no part of the package.

@@ -10,6 +10,7 @@ from testbed.faults.effects import hardware
 from testbed.faults.effects.hardware import RECOVERY
 from testbed.faults.kinds.gpu import GPU_STATES
 from testbed.faults.kinds.host import HCA, HOST_STATES
+from testbed.faults.kinds.kernel_log import LOG_KINDS
 from testbed.faults.kinds.kind import (
     AT_ONCE,
     BY_DRIVER,
@@ -20,7 +21,6 @@ from testbed.faults.kinds.kind import (
     GPU,
     Kind,
 )
-from testbed.faults.kinds.log import LOG_KINDS
 from testbed.h100.board import GPU_BUSES, LINKS
 
 __all__ = ["KINDS", "Kind"]

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
-from types import TracebackType
 
 from testbed.errors import SandboxError
 from testbed.kube.plane import ControlPlane, Daemon, kubectl_argv, wait_ready
@@ -47,12 +46,7 @@ class ApiServer:
                 self.plane = self._plane_on(free_port())
         raise AssertionError("unreachable")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

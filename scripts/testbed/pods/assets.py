@@ -6,11 +6,13 @@ import fcntl
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.pods.image import Image, write_image, write_layer
+from oci import image
+from oci.layer import of_tar, write_tar
+
 from testbed.pods.programs import build_key, programs
 from testbed.pods.programs import is_built as programs_are_built
 from testbed.rootfs import roots
@@ -131,25 +133,27 @@ def _pause(folder: Path, built: Path) -> tuple[Path, str]:
     """The image of a pod's sandbox container: one program."""
     layer = folder / f"{build_key()}.pause.layer"
     if not layer.exists():
-        write_layer(layer, built, keep=lambda name: name == "pause")
-    image = Image(name=PAUSE, layers=(layer,), config={"Entrypoint": ["/pause"]})
-    return _image(folder / f"{build_key()}.pause.tar", image)
+        write_tar(layer, built, keep=lambda name: name == "pause")
+    config = {"Entrypoint": ["/pause"]}
+    return _image(folder / f"{build_key()}.pause.tar", PAUSE, [layer], config)
 
 
 def _debian(folder: Path, machine: Path) -> tuple[Path, str]:
     """A small Debian: the machines' root without what runs pods."""
     layer = folder / f"{machine.name}.layer"
     if not layer.exists():
-        write_layer(layer, machine, keep=lambda name: not _RUNS_PODS.match(name))
-    image = Image(name=DEBIAN, layers=(layer,), config={"Cmd": ["sh"]})
-    return _image(folder / f"{machine.name}.tar", image)
+        write_tar(layer, machine, keep=lambda name: not _RUNS_PODS.match(name))
+    return _image(folder / f"{machine.name}.tar", DEBIAN, [layer], {"Cmd": ["sh"]})
 
 
-def _image(target: Path, image: Image) -> tuple[Path, str]:
+def _image(
+    target: Path, name: str, layers: Sequence[Path], config: Mapping[str, object]
+) -> tuple[Path, str]:
     """The archive of an image and its reference; written once."""
     reference = target.with_suffix(".name")
     if not (target.exists() and reference.exists()):
-        reference.write_text(write_image(target, image))
+        made = image.Image(name=name, layers=tuple(map(of_tar, layers)), config=config)
+        reference.write_text(image.reference(name, image.write(target, made)))
     return target, reference.read_text()
 
 
@@ -160,7 +164,7 @@ def _bridge(folder: Path, holdfast: Sequence[Path], release: str, say: Say) -> t
     target = folder / f"holdfast-{digest_of(*(layer.name for layer in layers))}.tar"
     if not target.exists():
         _keep_newest(folder, "holdfast-*.tar")
-    return _image(target, Image(name=BRIDGE, layers=tuple(layers), config=_BRIDGE_CONFIG))
+    return _image(target, BRIDGE, layers, _BRIDGE_CONFIG)
 
 
 def _keep_newest(folder: Path, pattern: str) -> None:
@@ -182,7 +186,7 @@ def _bridge_base(folder: Path, release: str, say: Say) -> Path:
     words = ("useradd", f"--uid={BRIDGE_UID}", "--user-group", "--no-create-home", "--home-dir=/nonexistent",
              "--shell=/usr/sbin/nologin", "holdfast")  # fmt: skip
     subprocess.run(["/usr/sbin/chroot", root, *words], check=True)
-    write_layer(layer, root, keep=lambda name: not name.startswith(_NOT_IN_AN_IMAGE))
+    write_tar(layer, root, keep=lambda name: not name.startswith(_NOT_IN_AN_IMAGE))
     shutil.rmtree(root)
     return layer
 
@@ -192,5 +196,5 @@ def _layer(folder: Path, source: Path) -> Path:
     target = folder / f"{source.name}.layer"
     if not target.exists():
         _keep_newest(folder, "product-*.layer")
-        write_layer(target, source)
+        write_tar(target, source)
     return target

@@ -39,7 +39,8 @@ def sandbox_layer() -> Path:
         here / "faults/hung_mount.py",
     ]
     files = {f"opt/sandbox/testbed/{path.relative_to(here)}": path for path in parts}
-    files |= {f"opt/sandbox/{name}": here / "inside" / name for name in ("start-slurmd", "reboot")}
+    programs = here / "inside/programs"
+    files |= {f"opt/sandbox/{name}": programs / name for name in ("start-slurmd", "reboot")}
     return layer("sandbox", files)
 
 

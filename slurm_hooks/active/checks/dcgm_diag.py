@@ -17,6 +17,7 @@ from typing import Any
 
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
+from slurm_hooks.active.program import Node, Ran, find, unfinished
 from slurm_hooks.active.result import (
     CheckOutcome,
     Judged,
@@ -25,7 +26,6 @@ from slurm_hooks.active.result import (
     judged_by,
     one_line,
 )
-from slurm_hooks.active.run import Node, Ran, find, unfinished
 
 _CONFIG_SEVERITY = 5
 """DCGM_ERROR_CONFIG: "this error can be resolved by changing the configuration"."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
+from slurm_hooks.active.program import Missing, Node, Ran, find_torch, load_program, unfinished
 from slurm_hooks.active.result import Judged, Measurement, could_not_run, judged_by, one_line
-from slurm_hooks.active.run import Missing, Node, Ran, find_torch, load_program, unfinished
 
 _WORDS = {"hbm_gb_s": "GPU memory", "h2d_gb_s": "host to GPU", "d2h_gb_s": "GPU to host"}
 

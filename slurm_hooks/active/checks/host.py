@@ -16,6 +16,7 @@ from holdfast.config.bounds import within
 from holdfast.faults import fault_of
 from holdfast.own_program import own_program
 from slurm_hooks.active import ActiveCheck
+from slurm_hooks.active.program import Node, Ran, unfinished
 from slurm_hooks.active.result import (
     CheckOutcome,
     Judged,
@@ -24,7 +25,6 @@ from slurm_hooks.active.result import (
     judged_by,
     one_line,
 )
-from slurm_hooks.active.run import Node, Ran, unfinished
 
 _SHOWN = ("nvidia", "nvidia_uvm", "nvidia_peermem", "gdrdrv", "ib_core", "ib_uverbs", "mlx5_core")
 _SECTIONS = (

@@ -13,16 +13,8 @@ from dataclasses import dataclass
 
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
-from slurm_hooks.active.checks import nccl
-from slurm_hooks.active.result import (
-    Judged,
-    Measurement,
-    could_not_run,
-    failed,
-    judged_by,
-    one_line,
-)
-from slurm_hooks.active.run import (
+from slurm_hooks.active.checks import nccl_output
+from slurm_hooks.active.program import (
     WHERE,
     Missing,
     Node,
@@ -31,6 +23,14 @@ from slurm_hooks.active.run import (
     find_torch,
     load_program,
     unfinished,
+)
+from slurm_hooks.active.result import (
+    Judged,
+    Measurement,
+    could_not_run,
+    failed,
+    judged_by,
+    one_line,
 )
 
 
@@ -79,9 +79,9 @@ def judge(ran: Ran, ranks: int, min_busbw_gb_s: float) -> Judged:
     early = unfinished(ran, "the all-reduce")
     if early is not None:
         return early
-    run = nccl.parse(ran.out)
+    run = nccl_output.parse(ran.out)
     if run is None:
-        trouble = nccl.trouble(ran.out + "\n" + ran.err)
+        trouble = nccl_output.trouble(ran.out + "\n" + ran.err)
         if trouble:
             return failed(trouble)
         return could_not_run(

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
 from slurm_hooks.active.checks.nccl_loopback import judge
+from slurm_hooks.active.program import WHERE, Missing, Node, Ran, find, find_torch, load_program
 from slurm_hooks.active.result import Judged
-from slurm_hooks.active.run import WHERE, Missing, Node, Ran, find, find_torch, load_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

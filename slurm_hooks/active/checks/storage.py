@@ -15,8 +15,8 @@ from typing import Any
 from holdfast.config.bounds import within
 from holdfast.own_program import own_program
 from slurm_hooks.active import ActiveCheck
+from slurm_hooks.active.program import Missing, Node, Ran, unfinished
 from slurm_hooks.active.result import Judged, Measurement, could_not_run, failed, judged_by
-from slurm_hooks.active.run import Missing, Node, Ran, unfinished
 
 _SECTION = "I/O throughput"
 

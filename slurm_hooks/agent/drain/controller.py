@@ -1,7 +1,7 @@
 """Drains the node and returns it to service: decides when a step in Slurm is due, and keeps its
 result.
 
-The step itself (``drain.step``) runs in a contained worker, so a slurmctld that does not answer
+The step itself (``slurm_update``) runs in a contained worker, so a slurmctld that does not answer
 delays neither the verdict nor the kernel log.
 """
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from holdfast.policy.ownership import DrainRecord, Undrained
+from holdfast.policy.node_inputs import Move, NodeDecision
+from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
+from holdfast.reason import Reason
+from holdfast.slurm.client import SlurmNode
 from slurm_hooks.agent.drain.record import Drained
 
 
@@ -50,6 +53,21 @@ class AuditEntry:
     check: str = ""
     verdict: str = ""
 
+    @classmethod
+    def about(cls, drained: Drained | None, text: str, event: str = "") -> AuditEntry:
+        """An entry about this drain by Holdfast; None: about no drain."""
+        if drained is None:
+            return cls(text=text, event=event)
+        record = drained.record
+        return cls(
+            text=text,
+            event=event,
+            code=record.code,
+            subject=drained.subject,
+            gpu=record.gpu,
+            action=record.action.value,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
@@ -76,3 +94,32 @@ class StepResult:
     unwritten: str = ""
     comments: int = 0
     comment_waits: bool = False
+
+
+def status_after(
+    decision: NodeDecision, node: SlurmNode, drained: Drained | None, *, written: bool = True
+) -> SlurmStatus:
+    """The status after a decision that neither drained nor undrained the node. ``written``: a comment
+    that was decided was written."""
+    own_drain = drained is not None and is_own_drain(drained.record, node)
+    action = "none"
+    wrote_comment = decision.move is Move.COMMENT and written
+    commented = bool(decision.reason) if wrote_comment else has_own_comment(node)
+    if decision.over_budget:
+        action = "over-budget"
+    elif own_drain:
+        action = "drain"
+    elif decision.move is Move.COMMENT and decision.reason:
+        action = "comment"
+    return SlurmStatus(
+        action=action,
+        reason=node.reason if node.drained_flag else decision.reason,
+        drained=node.drained_flag,
+        why=decision.why,
+        commented=commented or decision.over_budget,
+    )
+
+
+def has_own_comment(node: SlurmNode) -> bool:
+    """True if Holdfast wrote the node's comment."""
+    return Reason.parse(node.comment) is not None

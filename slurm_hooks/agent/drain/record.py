@@ -15,6 +15,7 @@ from holdfast.adapters.state_file import forget, read_state, write_state
 from holdfast.adapters.typed_json import typed
 from holdfast.config.schema import PathsConfig
 from holdfast.policy.ownership import DrainRecord, Undrained
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action
 
 VERSION = 1
@@ -49,6 +50,17 @@ def reopened(drained: Drained, now: datetime) -> Drained:
     """The record for setting a drain again that the agent did not end. The new drain gets its own
     time."""
     return replace(drained, record=replace(drained.record, at=None, written_at=now))
+
+
+def confirmed(drained: Drained, node: SlurmNode) -> Drained:
+    """The record with user, time and instance as slurmctld reports them after the drain."""
+    record = replace(
+        drained.record,
+        at=node.reason_at,
+        actor=node.reason_user,
+        instance_id=node.instance_id or drained.record.instance_id,
+    )
+    return replace(drained, record=record)
 
 
 def path_in(state: Path) -> Path:

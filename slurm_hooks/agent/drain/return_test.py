@@ -1,6 +1,6 @@
 """The active check before this node's return to service, and the reservation in which it runs.
 
-``reservation_on`` and ``stop_maker`` run in the contained worker of a step in Slurm. ``ReturnTest`` runs in
+The functions up to ``release`` run in the contained worker of a step in Slurm. ``ReturnTest`` runs in
 the agent's loop and has a contained worker of its own, because a test takes minutes. That worker
 only reserves, undrains and tests. The step restores the drain and removes the reservation, so the
 clean-up is the same whether the test ended, failed, or was killed together with its agent.
@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Unavailable
 from holdfast.history.event import ACTIVE_CHECK
 from holdfast.policy.return_test import ReservedBy, ReturnTestResult
 from holdfast.slurm.client import SlurmNode
@@ -29,8 +30,9 @@ from slurm_hooks.active.check_for_fault import checks_for
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
 from slurm_hooks.active.reservation_text import PREFIX, Purpose, ReservationText
 from slurm_hooks.active.result import CheckOutcome, Result
-from slurm_hooks.agent.drain.messages import AuditEntry
-from slurm_hooks.agent.drain.record import Drained
+from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus
+from slurm_hooks.agent.drain.record import Drained, confirmed, reopened
+from slurm_hooks.agent.drain.slurm_writes import SlurmWrites
 from slurm_hooks.node.process import Process, send
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker
@@ -82,6 +84,52 @@ def stop_maker(reserved: HoldfastReservation) -> None:
             # A stopped process cannot exit, so its pid is not reused before its group is killed.
             if send(maker.pid, signal.SIGSTOP, process.alive):
                 os.killpg(maker.pid, signal.SIGKILL)
+
+
+def during(
+    reserved: HoldfastReservation,
+    writes: SlurmWrites,
+    config: Path,
+    why: str,
+    drained: Drained | None,
+    node: SlurmNode,
+) -> SlurmStatus:
+    """Leave another user's test alone, or end one that is over: first drain the node again with its
+    old reason, then remove the reservation. ``why``: the reason of the step's decision.
+    """
+    if reserved.reserved_by is ReservedBy.OTHERS:
+        if drained is not None and not node.drained_flag:
+            writes.save(reopened(drained, datetime.now(timezone.utc)))
+        return SlurmStatus(
+            action="test", reason=reserved.text.drained, drained=node.drained_flag, why=why
+        )
+    stop_maker(reserved)
+    if drained is not None:
+        writes.save(reopened(drained, datetime.now(timezone.utc)))
+    table = writes.table
+    removed = NodeReservation(table.slurm, this_process(), config).restore(
+        reserved.name, reserved.text
+    )
+    seen = table.read()
+    if drained is not None and seen.drained_flag and seen.reason == drained.record.reason:
+        writes.save(confirmed(drained, seen))
+    if not removed:
+        raise Unavailable(["scontrol"], f"a job in {reserved.name} does not end")
+    writes.note(None, f"test ended, previous state restored: {why}")
+    return SlurmStatus(
+        action="drain" if seen.drained_flag and drained is not None else "none",
+        reason=seen.reason,
+        drained=seen.drained_flag,
+        why=why,
+    )
+
+
+def release(slurm: SlurmMaintenance, reserved: HoldfastReservation, config: Path) -> None:
+    """Remove the reservation in which the node was tested. Raises ``Unavailable`` while a job runs in
+    it; the step is then tried again.
+    """
+    if not NodeReservation(slurm, this_process(), config).release(reserved.name):
+        raise Unavailable(["scontrol"], f"a job in {reserved.name} does not end")
 
 
 class ReturnTest:

@@ -24,11 +24,17 @@ from typing import Protocol
 
 from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.errors import CommandError, Refused
-from holdfast.policy.job.excluded_nodes import Exclusion
 from holdfast.slurm.client import SlurmClient, SlurmJob
-from holdfast.slurm.hostlist import names_in
-from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.jobs.journal_comment import CommentWriter, JournalComment
+from slurm_hooks.agent.jobs.requeue_rules import (
+    ENDED_BADLY,
+    HASTE_S,
+    OF_THE_PROGRAM,
+    Next,
+    after_requeue,
+    before_requeue,
+    patience_s,
+)
 from slurm_hooks.agent.jobs.tracked_job import TrackedJob
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.marker import Marker
@@ -40,38 +46,7 @@ _JOURNAL_S = 3.0
 """After the launcher's start the job's comment gets the path of the journal."""
 _IDLE_S = 15.0
 """Between two queries for a running job. Normally the epilog's note wakes the agent earlier."""
-_HASTE_S = 30.0
-"""How long a job is queried every 0.1 s after a change; then once a second."""
-_MAX_DELAY_S = 600.0
-"""A later start time is not a requeue delay but set by a person (``--begin``)."""
-
-ENDED_BADLY = frozenset({"FAILED", "OUT_OF_MEMORY"})
-"""States of a job whose launcher was killed. After NODE_FAIL Slurm requeues the job itself."""
-
-
-_SIGNALLED = (":2", ":15")
-"""Exit codes of a job whose batch script ended by SIGINT or SIGTERM. Only a person or a person's
-script sends these in a job that is not CANCELLED, TIMEOUT, …; the kernel sends SIGKILL."""
-
-_HUNG_S = 60.0
-"""A launcher acts on its node's fault much earlier than this, unless it hangs itself, for example
-because its log or its checkpoints are on the lost mount."""
-_SETTLED_S = 3.0
-"""A job that has been running for this long has started its script, so its launcher is responsible
-again."""
 _MAX_STARTS = 3
-
-_WAITS = frozenset({"Resources", "Priority", "Dependency", "DependencyNeverSatisfied", "Licenses"})
-"""Reasons of a pending job whose start time has passed. For about a second after a requeue Slurm
-still shows why the last run ended (NonZeroExitCode), which means nothing yet."""
-_HELD = ("JobHeld", "launch failed")
-_LAUNCHER_KILLED = "137:0"
-"""The exit code of a batch script whose launcher was killed. A script that ends because a person requeues
-or holds its job is ended by a signal itself."""
-_UNDER_WAY = frozenset({"RUNNING", "CONFIGURING", "COMPLETING"})
-_OF_THE_PROGRAM = "NonZeroExitCode"
-"""The state reason of a job whose script ran and failed; a start that slurmd refused has another
-reason."""
 
 
 def _to_stderr(text: str) -> None:
@@ -145,8 +120,6 @@ class Requeuer:
             else None
         )
 
-    # -- files
-
     def _sync_markers(self, now: float) -> None:
         found = markers.listed(self._jobs, ".json")
         for job in set(self._tracked) - set(found):
@@ -173,7 +146,7 @@ class Requeuer:
         wait_s = idle_s if marker.state == markers.RUNNING else 0.0
         before = self._tracked.get(job)
         # An unchanged marker that is sent again must not restart the period of frequent queries.
-        since = before.since if before is not None and _alike(before.marker, marker) else now
+        since = before.since if before is not None and before.is_about(marker) else now
         self._tracked[job] = TrackedJob(marker, changed_ns, since, now + wait_s, self._look)
 
     def _wake_ended(self, now: float) -> None:
@@ -192,9 +165,7 @@ class Requeuer:
         self._journals.forget(tracked.marker.job)
 
     def _again(self, tracked: TrackedJob, now: float) -> None:
-        tracked.due = now + (_SOON_S if now - tracked.since < _HASTE_S else _LATER_S)
-
-    # -- the job
+        tracked.due = now + (_SOON_S if now - tracked.since < HASTE_S else _LATER_S)
 
     def _look(self, tracked: TrackedJob, now: float) -> None:
         marker = tracked.marker
@@ -210,44 +181,41 @@ class Requeuer:
             tracked.next, tracked.due = partial(self._name_journal, job), now
         elif marker.state == markers.FINISHED:
             self._drop(tracked)
-        elif job.restarts > marker.restarts:
-            self._after_requeue(tracked, job, now)
         else:
-            self._before_requeue(tracked, job, now)
+            self._carry_out(self._next(tracked, job, now), tracked, job, now)
+
+    def _next(self, tracked: TrackedJob, job: SlurmJob, now: float) -> Next:
+        marker, since_s = tracked.marker, now - tracked.since
+        may_requeue = partial(self._may_requeue, marker, job)
+        if job.restarts > marker.restarts:
+            return after_requeue(marker, job, since_s, self._delay_s(job), may_requeue)
+        return before_requeue(
+            marker,
+            job,
+            since_s,
+            lambda: tracked.hangs(job, now, self._work_lost),
+            may_requeue,
+        )
+
+    def _carry_out(self, step: Next, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
+        match step:
+            case Next.FORGET:
+                self._drop(tracked)
+            case Next.LOOK_SOON:
+                self._again(tracked, now)
+            case Next.LOOK_LATER:
+                tracked.due = now + _IDLE_S
+            case Next.REQUEUE:
+                tracked.next, tracked.due = self._requeue, now
+            case Next.RELEASE:
+                tracked.next, tracked.due = self._release, now
+            case Next.START:
+                tracked.next, tracked.due = self._wait_for_clock, now
+                tracked.seen_pending_at, tracked.excluded = None, job.excluded
 
     def _name_journal(self, job: SlurmJob, tracked: TrackedJob, now: float) -> None:
         tracked.next, tracked.due = self._look, now
         self._journals.write(tracked.marker, job)
-
-    def _before_requeue(self, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
-        states = set(job.state.split("+"))
-        if "RUNNING" in states or "SUSPENDED" in states or "CONFIGURING" in states:
-            if tracked.marker.state != markers.RUNNING:
-                self._again(tracked, now)  # the launcher is about to requeue the job
-            elif not self._hangs(tracked, job, now):
-                tracked.due = now + _IDLE_S
-            elif self._may_requeue(tracked.marker, job):
-                tracked.next, tracked.due = self._requeue, now
-            else:
-                self._drop(tracked)
-        elif "COMPLETING" in states:
-            self._again(tracked, now)
-        elif states & ENDED_BADLY and job.exit_code.endswith(_SIGNALLED):
-            self._drop(tracked)  # ended by a person, for example scancel --batch -s TERM
-        elif states & ENDED_BADLY and self._may_requeue(tracked.marker, job):
-            tracked.next, tracked.due = self._requeue, now
-        elif "PENDING" in states:
-            self._again(tracked, now) if now - tracked.since < _HASTE_S else self._drop(tracked)
-        else:
-            self._drop(tracked)  # cancelled, timed out or completed: not requeued
-
-    def _hangs(self, tracked: TrackedJob, job: SlurmJob, now: float) -> bool:
-        if job.state != "RUNNING" or not self._work_lost():
-            tracked.work_lost_at = None
-            return False
-        if tracked.work_lost_at is None:
-            tracked.work_lost_at = now
-        return now - tracked.work_lost_at >= _HUNG_S
 
     def _may_requeue(self, marker: Marker, job: SlurmJob) -> bool:
         if not job.requeue:
@@ -268,32 +236,6 @@ class Requeuer:
         self._log(f"job {tracked.marker.job}: {why}, requeued")
         tracked.next, tracked.since = self._look, now
         self._again(tracked, now)
-
-    def _after_requeue(self, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
-        states = set(job.state.split("+"))
-        if "PENDING" not in states:
-            self._drop(tracked)
-        elif "COMPLETING" in states:
-            self._again(tracked, now)  # on the nodes of its last run
-        elif self._held_by_slurm(tracked.marker, job) and self._may_requeue(tracked.marker, job):
-            tracked.next, tracked.due = self._release, now
-        elif job.state_reason.startswith(_HELD) or self._delay_s(job) > _MAX_DELAY_S:
-            self._drop(tracked)  # held, or a start time set by a person
-        elif job.state_reason == "BeginTime" or self._delay_s(job) > 0:
-            tracked.next, tracked.due, tracked.seen_pending_at = self._wait_for_clock, now, None
-            tracked.excluded = job.excluded
-        elif job.state_reason in _WAITS or job.state_reason.startswith("ReqNodeNotAvail"):
-            self._drop(tracked)  # it may start, but waits for something else
-        elif now - tracked.since < _MAX_DELAY_S:
-            self._again(tracked, now)
-        else:
-            self._drop(tracked)
-
-    def _held_by_slurm(self, marker: Marker, job: SlurmJob) -> bool:
-        """Slurm requeues a job with ``--requeue=expedite`` whose script failed, and holds it unless an
-        epilog failed (seen on 26.05.5). The launcher prevents that (Requeue=0) unless it was killed."""
-        killed = marker.state == markers.RUNNING and job.exit_code == _LAUNCHER_KILLED
-        return job.expedited and killed and "REQUEUE_HOLD" in job.state
 
     def _release(self, tracked: TrackedJob, now: float) -> None:
         self._slurm.release(tracked.marker.job)
@@ -325,7 +267,7 @@ class Requeuer:
             self._again(tracked, now)
 
     def _start(self, tracked: TrackedJob, now: float) -> None:
-        self._slurm.start_now(tracked.marker.job, _excluded(tracked))
+        self._slurm.start_now(tracked.marker.job, tracked.new_excluded())
         tracked.starts += 1
         waited = f"{now - tracked.since:.1f} s after it ended here"
         self._log(f"job {tracked.marker.job}: requeue delay ended, {waited}")
@@ -345,33 +287,11 @@ class Requeuer:
             tracked.next, tracked.since = self._look, now
             self._again(tracked, now)
         elif (
-            states & ENDED_BADLY and job.state_reason != _OF_THE_PROGRAM and again == tracked.starts
+            states & ENDED_BADLY and job.state_reason != OF_THE_PROGRAM and again == tracked.starts
         ):
             self._log(f"job {job.job_id}: its start failed ({job.state_reason})")
             tracked.next, tracked.due = self._requeue, now
-        elif now - tracked.since < _patience_s(states):
+        elif now - tracked.since < patience_s(states):
             tracked.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
         else:
             self._drop(tracked)
-
-
-def _excluded(tracked: TrackedJob) -> tuple[SlurmName, ...] | None:
-    """The job's new ExcNodeList; None: it stays. What the job's owner excluded is kept."""
-    marker = tracked.marker
-    change = Exclusion(
-        add=tuple(map(SlurmName, marker.exclude)), remove=tuple(map(SlurmName, marker.release))
-    )
-    listed = names_in(tracked.excluded)
-    wanted = change.applied_to(listed)
-    return None if tracked.starts or set(wanted) == set(listed) else wanted
-
-
-def _alike(one: Marker, other: Marker) -> bool:
-    return (one.state, one.restarts) == (other.state, other.restarts)
-
-
-def _patience_s(states: set[str]) -> float:
-    """How long a start is checked: until the job runs, and a little longer."""
-    if "PENDING" in states:
-        return _HASTE_S
-    return _SETTLED_S if states & _UNDER_WAY else 0.0

@@ -19,7 +19,9 @@ from pathlib import Path
 
 from holdfast.adapters.log import Log
 from slurm_hooks.job import marker as markers
+from slurm_hooks.job import notice as notices
 from slurm_hooks.job.marker import Marker
+from slurm_hooks.job.notice import Notice
 
 log = Log("agent")
 
@@ -53,10 +55,16 @@ class _User:
 
 
 class JobSockets:
-    """``take`` stores a marker; it returns why it cannot, or an empty text."""
+    """``take`` stores a marker, ``tell`` passes on a notice; each returns why it cannot, or an empty
+    text."""
 
-    def __init__(self, run_dir: Path, take: Callable[[Marker], str]) -> None:
-        self._run_dir, self._take = run_dir, take
+    def __init__(
+        self,
+        run_dir: Path,
+        take: Callable[[Marker], str],
+        tell: Callable[[Notice], str] = lambda _: "",
+    ) -> None:
+        self._run_dir, self._take, self._tell = run_dir, take, tell
         self._users: dict[int, _User] = {}
         self._jobs: Jobs = {}
         self._last_problem = ""
@@ -176,11 +184,17 @@ class JobSockets:
         ):  # possible if the agent may not chown the socket (see _chown_to)
             return "this socket belongs to another user"
         try:
-            marker = markers.decoded(data)
+            notice = notices.decoded(data)
+            marker = None if notice else markers.decoded(data)
         except ValueError as error:
             return str(error)
-        if marker.job not in self._jobs.get(user.uid, ()):
-            return f"job {marker.job} is not on this node, or not yours"
+        sent = notice or marker
+        assert sent is not None  # noqa: S101 - one of the two
+        if sent.job not in self._jobs.get(user.uid, ()):
+            return f"job {sent.job} is not on this node, or not yours"
+        if notice:
+            return self._tell(replace(notice, owner=user.uid))
+        assert marker is not None  # noqa: S101 - the other one
         return self._take(replace(marker, owner=user.uid))
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.policy.job.excluded_nodes import Exclusion
+from holdfast.slurm.client import SlurmJob
+from holdfast.slurm.hostlist import names_in
+from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.marker import Marker
+
+_HUNG_S = 60.0
+"""A launcher acts on its node's fault much earlier than this, unless it hangs itself, for example
+because its log or its checkpoints are on the lost mount."""
 
 
 @dataclass(slots=True)
@@ -29,3 +37,26 @@ class TrackedJob:
     starts: int = 0
     work_lost_at: float | None = None
     excluded: str = ""
+
+    def is_about(self, marker: Marker) -> bool:
+        """True if this marker is about the same state of the same run."""
+        return (self.marker.state, self.marker.restarts) == (marker.state, marker.restarts)
+
+    def hangs(self, job: SlurmJob, now: float, work_lost: Callable[[], bool]) -> bool:
+        """True if its launcher has not acted for long, although the job cannot continue here."""
+        if job.state != "RUNNING" or not work_lost():
+            self.work_lost_at = None
+            return False
+        if self.work_lost_at is None:
+            self.work_lost_at = now
+        return now - self.work_lost_at >= _HUNG_S
+
+    def new_excluded(self) -> tuple[SlurmName, ...] | None:
+        """The job's new ExcNodeList; None: it stays. What the job's owner excluded is kept."""
+        change = Exclusion(
+            add=tuple(map(SlurmName, self.marker.exclude)),
+            remove=tuple(map(SlurmName, self.marker.release)),
+        )
+        listed = names_in(self.excluded)
+        wanted = change.applied_to(listed)
+        return None if self.starts or set(wanted) == set(listed) else wanted

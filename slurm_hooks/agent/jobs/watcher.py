@@ -21,6 +21,7 @@ from slurm_hooks.agent.jobs import old_markers
 from slurm_hooks.agent.jobs.sockets import JobSockets
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.marker import Marker
+from slurm_hooks.job.notice import Notice
 from slurm_hooks.probes import inotify
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Answer, Worker
@@ -39,9 +40,15 @@ _RESERVED = 16
 
 
 class JobWatcher:
-    """``runs`` returns the runs of jobs on this node, as the prologs reported them."""
+    """``runs`` returns the runs of jobs on this node, as the prologs reported them. ``tell`` takes the
+    notices of launchers."""
 
-    def __init__(self, config: Settings, runs: Callable[[], Runs]) -> None:
+    def __init__(
+        self,
+        config: Settings,
+        runs: Callable[[], Runs],
+        tell: Callable[[Notice], str] = lambda _: "",
+    ) -> None:
         self._config, self._runs, self._seen = config, runs, Runs()
         run = self._run = config.cluster.paths.run
         self._markers, self._ended = markers.folder(run), markers.ended_folder(run)
@@ -52,7 +59,7 @@ class JobWatcher:
             self._markers, "marker", size=markers.MAX_BYTES, count=_RESERVED
         )
         self._reserve.fill()
-        self._sockets = JobSockets(run, self._keep)
+        self._sockets = JobSockets(run, self._keep, tell)
         self._watch = inotify.Inotify()
         self._watch.add(self._ended, inotify.CREATE | inotify.MOVED_TO)
         self._worker = Worker("jobs", self._open)

@@ -27,7 +27,7 @@ from slurm_hooks.evaluation.judge import Table, judge
 from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.facts import NodeFacts
 from slurm_hooks.node import machine
-from slurm_hooks.probes.kmsg import KmsgFollower
+from slurm_hooks.probes.kmsg.follower import KmsgFollower
 from slurm_hooks.probes.runner import Prober
 from slurm_hooks.settings import settings
 from slurm_hooks.settings.sections import CheckConfig

@@ -13,8 +13,8 @@ from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.text.tables import table
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
 from slurm_hooks.job.checkpoints.find import judge, newest_first, unjudged
+from slurm_hooks.job.checkpoints.names import some
 from slurm_hooks.job.checkpoints.survey import Survey, survey
-from slurm_hooks.job.checkpoints.torch_parts import some
 from slurm_hooks.worker.child import Serve
 from slurm_hooks.worker.worker import Answer, Worker, call
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from slurm_hooks.job.checkpoints.bisection import NEWER, NO_EVIDENCE, REASON, Evidence, Plan, plan
 from slurm_hooks.job.checkpoints.candidate import Candidate, Checkpoint
-from slurm_hooks.job.checkpoints.survey import Survey, framework_of, survey
+from slurm_hooks.job.checkpoints.frameworks import framework_of
+from slurm_hooks.job.checkpoints.survey import Survey, survey
 
 RECENT_S = 5.0
 """A checkpoint younger than this may still be written (by an old run on an isolated node), so it is

@@ -1,8 +1,9 @@
-"""Reads a checkpoint's name: its step, its rank, or that it is a temporary name."""
+"""Reads a checkpoint's name: its step, its rank, or that it is a temporary name. Lists names."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 # A unit, then the number: checkpoint_epoch_5, step-1000, iter_0000100, global_step200,
@@ -13,6 +14,7 @@ _COUNTED = re.compile(
 )
 _NUMBER = re.compile(r"\d+")
 _MAX_DIGITS = 18
+_MAX_LISTED = 3
 _TEMPORARY = re.compile(
     r"(?:^|[._-])(?:tmp|temp|part|partial|incomplete|unfinished|inprogress|writing)(?:$|[._-])|~$|^\."
     r"|\.orbax-checkpoint-tmp",
@@ -79,3 +81,9 @@ def rank_in(name: str) -> Ranked | None:
     world = match["of"] or (found["of"] if (found := _WORLD.search(name)) else "0")
     rest = name[: match.start("rank")] + "*" + name[match.end("rank") :]
     return Ranked(rest, int(match["rank"]), int(world))
+
+
+def some(names: Collection[str]) -> str:
+    """A few of these names, and how many more there are."""
+    shown, more = sorted(names)[:_MAX_LISTED], len(names) - _MAX_LISTED
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

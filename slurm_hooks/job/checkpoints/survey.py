@@ -12,46 +12,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from slurm_hooks.job.checkpoints import (
-    deepspeed,
+from slurm_hooks.job.checkpoints.candidate import UNKNOWN, Candidate, Found, Framework
+from slurm_hooks.job.checkpoints.frameworks import (
+    FRAMEWORKS,
     dlrover,
-    hf_trainer,
     lightning,
-    megatron,
     nemo,
-    orbax,
     safetensors,
     tensorflow,
     torch_dcp,
     torch_file,
-    torch_folder,
     torch_ranks,
 )
-from slurm_hooks.job.checkpoints.candidate import UNKNOWN, Candidate, Found, Framework
 from slurm_hooks.job.checkpoints.listing import OWN_FOLDER, Listing, list_folder
-from slurm_hooks.job.checkpoints.names import is_counted, is_temporary, step_in
-from slurm_hooks.job.checkpoints.torch_parts import some
-
-FRAMEWORKS: tuple[Framework, ...] = (
-    orbax.FRAMEWORK,
-    nemo.FOLDER,
-    megatron.DISTRIBUTED,
-    megatron.LEGACY,
-    hf_trainer.FRAMEWORK,
-    lightning.FOLDER,
-    deepspeed.FRAMEWORK,
-    torch_dcp.FRAMEWORK,
-    tensorflow.FRAMEWORK,
-    nemo.ARCHIVE,
-    torch_ranks.FRAMEWORK,
-    lightning.FILE,
-    safetensors.FOLDER,
-    safetensors.FILE,
-    torch_folder.FRAMEWORK,
-    torch_file.FRAMEWORK,
-)
-"""In this order: the first that recognises a folder or a file has it."""
-_BY_NAME = {framework.name: framework for framework in FRAMEWORKS}
+from slurm_hooks.job.checkpoints.names import is_counted, is_temporary, some, step_in
 
 MAX_ENTRIES = 100_000
 """Entries of the checkpoint folder. A folder with more holds something else."""
@@ -113,11 +87,6 @@ def survey(folder: Path) -> Survey:
             )
         ),
     )
-
-
-def framework_of(candidate: Candidate) -> Framework | None:
-    """The framework that checks this candidate; None for one that is not recognised."""
-    return _BY_NAME.get(candidate.framework)
 
 
 def _owner(listing: Listing) -> Framework | None:

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from slurm_hooks.job.diagnosis.clock import comparable
-from slurm_hooks.job.diagnosis.launcher_lines import is_confirmed
-from slurm_hooks.job.diagnosis.line import Cause, Diagnosis
-from slurm_hooks.job.diagnosis.places import Places, hosts_of
+from slurm_hooks.job.diagnosis.lines.clock import comparable
+from slurm_hooks.job.diagnosis.lines.launcher_lines import is_confirmed
+from slurm_hooks.job.diagnosis.lines.line import Cause, Diagnosis
+from slurm_hooks.job.diagnosis.lines.places import Places, hosts_of
 from slurm_hooks.job.signatures import Kind, Suspect, Weight
 
 _KEPT_OF_EACH = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurm_hooks.job.diagnosis.causes import CLASS_OF, RETRY_OF
-from slurm_hooks.job.diagnosis.launcher_lines import NODE_STATES, signature_of
+from slurm_hooks.job.diagnosis.lines.launcher_lines import HANG, NODE_STATES, signature_of
 from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Signature, Suspect
 
 _RETRY = {
@@ -46,6 +46,9 @@ def describe(code: str) -> dict[str, str] | None:
     """The row of ``code`` as text for each column; ``None`` for an unknown code."""
     if code in NODE_STATES:
         return _row(signature_of(code), NODE_STATES[code], "the node that the line names")
+    if code == HANG.code:
+        title = "the job made no progress, and the launcher ended the attempt"
+        return _row(HANG, title, "the nodes that the line names")
     row = next((row for row in SIGNATURES if row.code == code), None)
     if row is None:
         return None

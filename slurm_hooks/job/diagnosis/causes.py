@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from slurm_hooks.job.diagnosis.attempt import Attempt, diagnosis_of
-from slurm_hooks.job.diagnosis.clock import last_time_before, time_in
-from slurm_hooks.job.diagnosis.line import Cause, Diagnosis, LogLine
-from slurm_hooks.job.diagnosis.matching import match, search
-from slurm_hooks.job.diagnosis.places import Places, host_in, rank_in, ranks_in
-from slurm_hooks.job.diagnosis.scan import Found, Memory, Scanner
+from slurm_hooks.job.diagnosis.lines.clock import last_time_before, time_in
+from slurm_hooks.job.diagnosis.lines.line import Cause, Diagnosis, LogLine
+from slurm_hooks.job.diagnosis.lines.places import Places, host_in, rank_in, ranks_in
+from slurm_hooks.job.diagnosis.matching.match import match, search
+from slurm_hooks.job.diagnosis.matching.scan import Found, Memory, Scanner
 from slurm_hooks.job.signatures import Kind, Retry, Signature, Weight
 
 __all__ = ["CLASS_OF", "RETRY_OF", "Cause", "Diagnosis", "Engine", "LogLine", "diagnose", "match"]

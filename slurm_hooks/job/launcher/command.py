@@ -19,10 +19,11 @@ from holdfast.slurm.cli import SlurmCli
 from slurm_hooks.job.checkpoints.storage_errors import is_transient
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal, path_for
-from slurm_hooks.job.launcher.attempt import Job, Tools
 from slurm_hooks.job.launcher.attempt_loop import AttemptLoop
-from slurm_hooks.job.launcher.log import say
-from slurm_hooks.job.launcher.resume_argument import (
+from slurm_hooks.job.launcher.inputs import Job, Tools
+from slurm_hooks.job.launcher.time_limit import parse as parse_before_limit
+from slurm_hooks.job.log import say
+from slurm_hooks.job.resume.argument import (
     PathMap,
     filled,
     mounts_in,
@@ -30,9 +31,9 @@ from slurm_hooks.job.launcher.resume_argument import (
     refusal,
     starts_container,
 )
-from slurm_hooks.job.launcher.time_limit import parse as parse_before_limit
 from slurm_hooks.job.step.run_step import StepSignals
-from slurm_hooks.settings.job import JobConfig
+from slurm_hooks.settings.job import MAX_HANG_S, MIN_HANG_S, JobConfig
+from slurm_hooks.settings.notify import NotifyConfig
 
 _EPILOG = """example, in a script for sbatch --requeue:
   holdfast run --checkpoints /mnt/training/checkpoints -- srun python train.py
@@ -64,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         prog="holdfast run",
         usage="holdfast run [--checkpoints DIR] [--path-map HOST:CONTAINER] "
-        "[--continue [SIGNAL@]SECONDS] -- CMD …",
+        "[--continue [SIGNAL@]SECONDS] [--hang-timeout SECONDS] -- CMD …",
         description="Run a job's command, and restart it elsewhere when a node fails.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -87,6 +88,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="[SIGNAL@]SECONDS",
         help="so long before the time limit: send the signal to the command, requeue the job after its "
         "next checkpoint",
+    )
+    parser.add_argument(
+        "--hang-timeout",
+        metavar="SECONDS",
+        help="restart an attempt that prints nothing and writes no checkpoint for so long; 0: never "
+        "(default: job.hang_timeout_s of the configuration, 0)",
     )
     parser.add_argument(
         "command", metavar="CMD", nargs=argparse.REMAINDER, help="command to run, after --"
@@ -127,7 +134,19 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
         checkpoints=checkpoints,
         paths=paths,
         before_limit=before_limit,
+        hang_timeout_s=None if args.hang_timeout is None else _hang_timeout_s(args.hang_timeout),
     )
+
+
+def _hang_timeout_s(text: str) -> float:
+    """Raises ``UsageError``."""
+    seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 8 else -1
+    if seconds != 0 and not MIN_HANG_S <= seconds <= MAX_HANG_S:
+        raise UsageError(
+            f"--hang-timeout {text}: give {MIN_HANG_S} to {MAX_HANG_S} seconds, more than twice the "
+            "time that the program needs to start or to save; 0: never"
+        )
+    return float(seconds)
 
 
 def _paths(given: Sequence[str], command: Sequence[str]) -> PathMap:
@@ -165,7 +184,7 @@ def _why_not_runnable(command: str) -> str:
 
 
 def _run(job: Job) -> int:
-    cluster, config = _configuration()
+    cluster, config, notify = _configuration()
     signals = StepSignals()
     tools = Tools(
         slurm=SlurmCli(cluster.slurm.timeout_s, cluster.slurm.bin),
@@ -176,6 +195,7 @@ def _run(job: Job) -> int:
             job_start=job.context.started_at,
         ),
         config=config,
+        notify=notify,
         run_dir=cluster.paths.run,
         signals=signals,
     )
@@ -187,16 +207,17 @@ def _run(job: Job) -> int:
         return _run_without_holdfast(job, run, error)
 
 
-def _configuration() -> tuple[ClusterConfig, JobConfig]:
+def _configuration() -> tuple[ClusterConfig, JobConfig, NotifyConfig]:
     """The configuration. If it is invalid, reports the problems and returns the defaults."""
     path = config_path()
     try:
-        return load_cluster(path), load_section(path, "job", JobConfig)
+        job = load_section(path, "job", JobConfig)
+        return load_cluster(path), job, load_section(path, "notify", NotifyConfig)
     except (ConfigError, ImportError) as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"holdfast: configuration: {line}\n")
         sys.stderr.write("holdfast: configuration: using the defaults\n")
-        return ClusterConfig(), JobConfig()
+        return ClusterConfig(), JobConfig(), NotifyConfig()
 
 
 def _run_without_holdfast(job: Job, run: AttemptLoop, error: Exception) -> int:  # noqa: RET503 - exec

@@ -11,8 +11,8 @@ from holdfast.policy.job.excluded_nodes import Exclusion
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.agent_socket import AgentLink
 from slurm_hooks.job.environment import JobContext
-from slurm_hooks.job.launcher.attempt import Tools
-from slurm_hooks.job.launcher.log import say
+from slurm_hooks.job.launcher.inputs import Tools
+from slurm_hooks.job.log import say
 
 _AFTER_REQUEUE_S = 60.0
 """Slurm ends the batch script within KillWait. Until then the script must not continue."""

@@ -11,14 +11,14 @@ from holdfast.policy.job.facts import JobDecision, Next
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.checkpoints.storage_errors import names_transient
-from slurm_hooks.job.launcher import resume
-from slurm_hooks.job.launcher.attempt import Job, Tools
 from slurm_hooks.job.launcher.finished_runs import finished, key_of, occurrence
+from slurm_hooks.job.launcher.inputs import Job, Tools
 from slurm_hooks.job.launcher.job_control import JobControl
-from slurm_hooks.job.launcher.log import say
-from slurm_hooks.job.launcher.past_attempts import JournalAttempt
-from slurm_hooks.job.launcher.shared_folder import other_job
-from slurm_hooks.job.launcher.storage_wait import choose_when_readable, wait_until_readable
+from slurm_hooks.job.log import say
+from slurm_hooks.job.past_attempts import JournalAttempt
+from slurm_hooks.job.resume import checkpoint_choice
+from slurm_hooks.job.resume.shared_folder import other_job
+from slurm_hooks.job.resume.storage_wait import choose_when_readable, wait_until_readable
 
 
 class Preconditions:
@@ -74,9 +74,11 @@ class Preconditions:
         """The checkpoint for attempt ``number``; waits while a transient error hides a better one."""
         folder, journal = self._job.checkpoints, self._tools.journal
         choice = choose_when_readable(
-            lambda: resume.choose(folder, history, journal, number), self._pause
+            lambda: checkpoint_choice.choose(folder, history, journal, number), self._pause
         )
-        resume.report(choice, folder, f"attempt {number} of job {self._job.context.job_id}")
+        checkpoint_choice.report(
+            choice, folder, f"attempt {number} of job {self._job.context.job_id}"
+        )
         return choice
 
     def _pause(self, seconds: float) -> bool:

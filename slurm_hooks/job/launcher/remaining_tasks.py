@@ -6,9 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from slurm_hooks.job.launcher.attempt import Job, Tools
+from slurm_hooks.job.launcher.inputs import Job, Tools
 from slurm_hooks.job.launcher.job_control import JobControl
-from slurm_hooks.job.launcher.log import say
+from slurm_hooks.job.log import say
 from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.overlap_step import environment, overlapping
 

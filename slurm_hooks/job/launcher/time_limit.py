@@ -14,8 +14,8 @@ from holdfast.errors import UsageError
 from holdfast.policy.job.facts import JobDecision, Next
 from holdfast.slurm.client import SlurmJob
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
-from slurm_hooks.job.launcher.log import say
-from slurm_hooks.job.launcher.resume import Left
+from slurm_hooks.job.log import say
+from slurm_hooks.job.outcome.checkpoints_left import Left
 from slurm_hooks.job.step.child import FORWARDED
 from slurm_hooks.job.step.run_step import StepEnd
 

@@ -110,7 +110,8 @@ ROWS: tuple[Signature, ...] = (
         Retry.ONCE,
         r"Connection closed by remote peer (?P<peer>\S+)|ncclRemoteError|remote process "
         r"exited or there was a network error|Socket recv failed while polling|socketPro"
-        r"gress\w*: (?!Connection closed)|Accept failed|connection closed by peer",
+        r"gress\w*: (?!Connection closed)|Accept failed|connection closed by peer|Error encountered pr"
+        r"ogressing operation|Failed to execute operation \w+ from rank (?P<ranks>\d+)",
         Weight.CONSEQUENCE,
     ),
     Signature(
@@ -188,7 +189,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.IF_REPEATED,
         Retry.ONCE,
         r"client socket has timed out after|Rendezvous(?:Timeout|Connection|Closed)Error"
-        r"|Timed out after \d+ seconds waiting for clients|wait timeout after \d+ms|time"
+        r"|Timed out after \d+ seconds waiting for clients|[Ww]ait timeout\b|time"
         r"d out in .{0,40}store|DistNetworkError|DistStoreError|Socket Timeout|failed to"
         r" connect to all addresses|Connection refused|Timed out initializing process gr"
         r"oup|waitForInput: socket .{0,200} timed out",
@@ -217,8 +218,7 @@ ROWS: tuple[Signature, ...] = (
         Kind.CASCADE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"Root Cause \(first observed failure\)|time +: (?P<ts>\S+) +host +: (?P<host"
-        r">\S+) +rank +: (?P<rank>\d+)",
+        r"Root Cause \(first observed failure\)",
         Weight.NONE,
     ),
     Signature(
@@ -226,7 +226,7 @@ ROWS: tuple[Signature, ...] = (
         Kind.ENVIRONMENT,
         Suspect.NO,
         Retry.NEVER,
-        r"Duplicate GPU detected|ncclInvalidUsage|NCCL.{0,200}invalid (?:usage|argument)\b",
+        r"Duplicate GPU detected|Invalid rank requested|ncclInvalidUsage|NCCL.{0,200}invalid (?:usage|argument)\b",
     ),
     Signature(
         "N22",
@@ -270,7 +270,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.PLACE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"NCCL INFO (?:ncclCommInitRank\S* comm \S+ rank \d+ nranks|Bootstrap ?: Using )",
+        r"NCCL INFO (?:ncclCommInitRank\S* comm \S+ rank \d+ n[Rr]anks|Bootstrap ?: Using |"
+        r"comm \S+ rank \d+ n[Rr]anks .*Init COMPLETE)",
         Weight.NONE,
     ),
     Signature(
@@ -287,6 +288,14 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NAMED_RANK,
         Retry.ONCE,
         r"^flight recorder: the others wait for ranks (?P<ranks>[\d, ]+)",
+        Weight.POSSIBLE,
+    ),
+    Signature(
+        "N33",
+        Kind.GPU,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"NCCL WARN .{0,80}(?:CUDA IPC handle|peer access is not supported)",
         Weight.POSSIBLE,
     ),
 )

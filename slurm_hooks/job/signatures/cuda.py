@@ -68,7 +68,9 @@ ROWS: tuple[Signature, ...] = (
         r"ot yet initialized|system driver mismatch)|CUDA unknown error|CUDA_ERROR_(?:UN"
         r"KNOWN|SYSTEM_NOT_READY|SYSTEM_DRIVER_MISMATCH|NOT_INITIALIZED)|cuInit returned"
         r" error|Found no NVIDIA driver|Failed to initialize NVML|Driver/library version"
-        r" mismatch|system not yet initialized|NVIDIA-SMI has failed",
+        r" mismatch|system not yet initialized|NVIDIA-SMI has failed|cudaError(?:Unknown|Initi"
+        r"alizationError|SystemNotReady|SystemDriverMismatch)|cudaGetDeviceCount.{0,60}(?: fai"
+        r"led|code is )|THCudaCheck FAIL .*unknown error",
         Weight.POSSIBLE,
     ),
     Signature(
@@ -76,8 +78,9 @@ ROWS: tuple[Signature, ...] = (
         Kind.GPU,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"CUBLAS_STATUS_(?!ALLOC_FAILED)\w+|CUSOLVER_STATUS_\w+|CUSPARSE_STATUS_\w+|Fail"
-        r"ed to create cu(?:BLAS|SOLVER) handle",
+        r"CUBLAS_STATUS_(?!ALLOC_FAILED)\w+|CURAND_STATUS_(?!ALLOCATION)\w+|"
+        r"[Cc][Uu](?:rand|RAND|fft|FFT|blas|BLAS|sparse|solver) (?:error|failure):? ?\d|CUSOLVER_STAT"
+        r"US_\w+|CUSPARSE_STATUS_\w+|Failed to create cu(?:BLAS|SOLVER) handle",
     ),
     Signature(
         "C09",
@@ -103,7 +106,7 @@ ROWS: tuple[Signature, ...] = (
         Retry.NEVER,
         r"\bOutOfMemoryError\b|(?:CUDA|HIP|cuda) (?:error: )?out of memory|CUDA_ERROR_OU"
         r"T_OF_MEMORY|cudaErrorMemoryAllocation|CUDA error: out of memory|XPU out of mem"
-        r"ory",
+        r"ory|THCudaCheck FAIL .*out of memory",
     ),
     Signature(
         "C12",

@@ -58,15 +58,23 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.NEVER,
         r"ResourceExhaustedError|OOM when allocating tensor|Dst tensor is not initialize"
-        r"d|failed to allocate [\d.]+\w* .{0,40}bytes.*from device|ran out of memory try"
-        r"ing to allocate",
+        r"d|failed to allocate [\d.]+\w* .{0,40}bytes.*from device",
+    ),
+    Signature(
+        "T05",
+        Kind.GPU_MEMORY,
+        Suspect.NO,
+        Retry.NEVER,
+        r"ran out of memory trying to allocate(?!.*not a failure)",
+        Weight.POSSIBLE,
     ),
     Signature(
         "T02",
         Kind.NETWORK,
         Suspect.NAMED_RANK,
         Retry.ONCE,
-        r"(?:UnavailableError|AbortedError|CancelledError).*(?:/job:\w+|[Cc]ollective|RP"
+        r"errors(?:_impl)?\.(?:UnavailableError|AbortedError|CancelledError|DeadlineExceededError)|"
+        r"UnavailableError: OS Error|(?:UnavailableError|AbortedError|CancelledError).*(?:/job:\w+|[Cc]ollective|RP"
         r"C)|Collective ops is aborted by|Socket closed|GrpcRemote",
         Weight.CONSEQUENCE,
     ),
@@ -96,5 +104,20 @@ ROWS: tuple[Signature, ...] = (
         Retry.NEVER,
         r"errors_impl\.(?:InvalidArgumentError|FailedPreconditionError|NotFoundError|Uni"
         r"mplementedError|OutOfRangeError)",
+    ),
+    Signature(
+        "J07",
+        Kind.ENVIRONMENT,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"Unable to load NCCL library",
+    ),
+    Signature(
+        "J08",
+        Kind.CODE,
+        Suspect.NO,
+        Retry.ONCE,
+        r"(?:Xla|Jax)RuntimeError: INTERNAL: ",
+        Weight.WEAK,
     ),
 )

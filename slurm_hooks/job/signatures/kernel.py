@@ -75,7 +75,7 @@ ROWS: tuple[Signature, ...] = (
         Kind.HOST,
         Suspect.YES,
         Retry.EXCLUDING,
-        r"(?i)(?:mce: \[Hardware Error\]|EDAC .* UE |Machine Check Exception|Uncorrected"
+        r"(?i)(?:mce: \[Hardware Error\]|EDAC MC.* UE |Machine Check Exception|Uncorrected"
         r" hardware memory error)",
     ),
     Signature(

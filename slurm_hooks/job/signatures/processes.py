@@ -10,8 +10,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.NETWORK,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"Gloo connectFullMesh failed|[Gg]loo.{0,200}(?:[Tt]imed out|timeout|unable to ("
-        r"?:connect|resolve)|no error)|\bgloo::EnforceNotMet|Unable to find address for",
+        r"Gloo connectFullMesh failed|[Gg]loo.{0,200}(?:[Tt]imed out| timeout\b(?!=)|unable to"
+        r" (?:connect|resolve)|no error)|\bgloo::EnforceNotMet|Unable to find address for",
     ),
     Signature(
         "G02",
@@ -36,7 +36,7 @@ ROWS: tuple[Signature, ...] = (
         Kind.NETWORK,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"UCX +ERROR|[Dd]estination is unreachable|Endpoint timeout|ucp_ep_create\S* fai"
+        r"UCX  ?ERROR|[Dd]estination is unreachable|Endpoint timeout|ucp_ep_create\S* fai"
         r"led|Failed to resolve UCX endpoint",
         Weight.POSSIBLE,
     ),
@@ -54,8 +54,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.CODE,
         Suspect.NO,
         Retry.ONCE,
-        r"mpirun (?:noticed that|detected that one or more) process|MPI_ABORT was invoke"
-        r"d|prterun noticed that process",
+        r"mpirun (?:noticed that(?!.* on signal)|detected that one or more) process|MPI_ABORT was invoke"
+        r"d|prterun noticed that process(?!.* on signal)",
         Weight.NONE,
     ),
     Signature(
@@ -116,7 +116,16 @@ ROWS: tuple[Signature, ...] = (
         Kind.PLACE,
         Suspect.NO,
         Retry.UNDECIDED,
-        r"^.{0,80}?(?:host +: \S+|rank +: \d+ \(local_rank: )",
+        r"^.{0,80}?(?:host  +: \S+|rank +: \d+ \(local_rank: )",
         Weight.NONE,
+    ),
+    Signature(
+        "R12",
+        Kind.HOST_MEMORY,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"Worker exit type: SYSTEM_ERROR|A worker died or was killed while executing a task|The actor died"
+        r" unexpectedly before finishing|exceeded K8s pod memory limits",
+        Weight.WEAK,
     ),
 )

@@ -19,11 +19,11 @@ ROWS: tuple[Signature, ...] = (
         Kind.ENVIRONMENT,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"cannot open shared object file|ImportError: .*(?:undefined symbol|GLIBC)|versi"
+        r"^(?!.*NCCL INFO).*?(?:cannot open shared object file|ImportError: .*(?:undefined symbol|GLIBC)|versi"
         r"on `(?:GLIBC|CXXABI)\S* not found|error while loading shared libraries|\bcomma"
         r"nd not found\b|No such file or directory: .*python|Lmod has detected the follo"
         r"wing error|EnvironmentNameNotFound|Could not find conda environment|CondaError"
-        r"|module: not found",
+        r"|module: not found)",
         Weight.POSSIBLE,
     ),
     Signature(
@@ -91,7 +91,8 @@ ROWS: tuple[Signature, ...] = (
         Suspect.IF_REPEATED,
         Retry.ROLLED_BACK,
         r"(?i)found NaN in|NaN found in|Rank \d+: found (?:NaN|Inf)|encountered (?:a )?N"
-        r"aN|loss is nan\b|loss: nan, stopping|non-finite (?:loss|grad|norm)|contains? ("
+        r"aN|loss (?:is|was|became) (?:infinite|inf|nan)\b|Floating"
+        r"PointError|loss: nan, stopping|non-finite (?:loss|grad|norm)|contains? ("
         r"?:NaN|Inf)\b|Function '\w+' returned nan values|diverged with loss",
     ),
     Signature(
@@ -114,7 +115,7 @@ ROWS: tuple[Signature, ...] = (
         Kind.NUMERIC,
         Suspect.IF_REPEATED,
         Retry.ROLLED_BACK,
-        r"(?i)(?:loss|grad[_ ]?norm)\W?\s*[:=]\s*\W?nan\b|loss\s+nan\b",
+        r"(?i)^(?!wandb:).*?(?:loss|norm)(?:['\"]: |: | : | = |[:= ])nan\b",
         Weight.POSSIBLE,
     ),
     Signature(
@@ -135,7 +136,9 @@ ROWS: tuple[Signature, ...] = (
         AT_START + r"(?:[A-Za-z_]\w*\.){0,8}(?:CalledProcessError|ProcessRaisedException|ProcessExi"
         r"tedException|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFEr"
         r"ror|ConnectionAbortedError|RemoteError|RayTaskError\S*|RayActorError|ActorDied"
-        r"Error|WorkerCrashedError)\b",
+        r"Error|WorkerCrashedError|EngineDeadError)\b|Engine core initialization failed|WorkerProc init"
+        r"ialization failed|EngineCore (?:failed to start|encountered a fatal error)|[Ss]ee (?:the )?(?:roo"
+        r"t cause|stack trace|error)s? .{0,20}above",
         Weight.CONSEQUENCE,
     ),
     Signature(
@@ -143,7 +146,7 @@ ROWS: tuple[Signature, ...] = (
         Kind.SCHEDULER,
         Suspect.NO,
         Retry.ONCE,
-        AT_START + r"KeyboardInterrupt\b(?::|\s*$)",
+        AT_START + r"KeyboardInterrupt\b(?::|\s*$)|received SIGINT\b",
         Weight.WEAK,
     ),
     Signature(

@@ -86,11 +86,13 @@ ROWS: tuple[Signature, ...] = (
         Kind.CHECKPOINT,
         Suspect.NO,
         Retry.ROLLED_BACK,
-        r"PytorchStreamReader failed|failed finding central directory|unexpected EOF, ex"
-        r"pected \d+ more bytes|invalid header or archive is corrupted|EOFError: Ran out"
-        r" of input|pickle data was truncated|UnpicklingError|File is not a zip file|Bad"
-        r"ZipFile|unexpected key .* in checkpoint file|checkpoint .{0,80}(?:corrupt|trun"
-        r"cated|incomplete)|Unable to restore (?:from )?checkpoint",
+        r"PytorchStreamReader failed|failed finding central directory|unexpected EOF[,.] ("
+        r"?:expected \d+ more bytes|The file might be corrupted)|storage has wrong (?:byte"
+        r" )?size|invalid header or archive is corrupted|EOFError: Ran out of input|pickle"
+        r" data was truncated|UnpicklingError|File is not a zip file|BadZipFile|unexpected"
+        r" key .* in checkpoint file|[Cc]heckpoint .{0,80}(?:is|are|was|appears|seems|look"
+        r"s|be)(?: to be)? (?:corrupt|truncated|incomplete)|[Cc]orrupt(?:ed)? checkpoint|U"
+        r"nable to restore (?:from )?checkpoint",
     ),
     Signature(
         "S05",
@@ -131,7 +133,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.NEVER,
         r"(?:JSONDecodeError|UnicodeDecodeError|UnidentifiedImageError|ArrowInvalid|zlib"
-        r"\.error|BadGzipFile|tarfile\.ReadError|CRC32? check failed|LZ4\w*Error|DataLos"
+        r"\.error|BadGzipFile|tarfile\.ReadError|CRC32? check failed|LZ4(?:Block|Frame)?Error|DataLos"
         r"sError|ParserError|DatasetGenerationError|image file is truncated|EmptyDataErr"
         r"or)",
     ),

@@ -58,7 +58,7 @@ ROWS: tuple[Signature, ...] = (
         r"ation|Task launch for \S+ failed on node (?P<node>[\w.-]+)|Application launch "
         r"failed|task \d+ launch failed|Invalid job credential|Unable to contact slurm c"
         r"ontroller|Unspecified error|launch failed: |error: slurm_receive_msgs|Could not ru"
-        r"n slurm \w*prolog",
+        r"n slurm \w*prolog|error: container_\w+:? ",
         Weight.POSSIBLE,
     ),
     Signature(

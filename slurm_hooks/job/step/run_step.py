@@ -16,11 +16,11 @@ from types import FrameType
 
 from holdfast.vocabulary import DO_NOT_REQUEUE
 from slurm_hooks.job.diagnosis.causes import Engine
-from slurm_hooks.job.diagnosis.line import Diagnosis
+from slurm_hooks.job.diagnosis.lines.line import Diagnosis
 from slurm_hooks.job.step.child import FORWARDED, Child
-from slurm_hooks.job.step.listen import Listener
+from slurm_hooks.job.step.node_watch import Watch
+from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.srun_output import TaskFailure
-from slurm_hooks.job.step.watch import Watch
 
 KILL_ON_BAD_EXIT = "SLURM_KILL_BAD_EXIT"
 _USER_SIGNALS = (
@@ -92,7 +92,8 @@ class StepPlan:
     empty string. ``end_tasks`` starts the SIGKILL of the tasks of these steps (empty: of all) and
     returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost nodes.
     ``rank_hosts``: rank → node, where the job's options tell it. ``on_terminated`` is called once in a
-    thread of its own when the launcher has received SIGTERM or SIGINT.
+    thread of its own when the launcher has received SIGTERM or SIGINT. ``on_started`` is given what hears
+    the step's output.
     """
 
     argv: Sequence[str]
@@ -104,6 +105,7 @@ class StepPlan:
     last_kill_s: float = 10.0
     rank_hosts: Mapping[int, str] = field(default_factory=dict)
     on_terminated: Callable[[], None] = lambda: None
+    on_started: Callable[[Listener], None] = lambda _: None
 
     @property
     def tolerates_failures(self) -> bool:
@@ -227,6 +229,7 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     listener = Listener(Engine(launcher=False, rank_hosts=plan.rank_hosts), plan.argv, plan.env)
     child = Child(plan.argv, plan.env, time.time, listener.stderr)
     listener.start(child.pid)
+    plan.on_started(listener)
     watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at)
     ending = _Termination(child, plan)
     try:

@@ -36,6 +36,17 @@ resource "kubectl_manifest" "rights" {
   depends_on = [kubectl_manifest.namespace]
 }
 
+# In namespaces of workloads, which exist: only with bridge.workloads in the bridge's extra_configuration.
+resource "kubectl_manifest" "workloads" {
+  for_each = local.manifests.workloads
+
+  yaml_body         = each.value
+  server_side_apply = true
+  force_conflicts   = true
+
+  depends_on = [kubectl_manifest.rights]
+}
+
 resource "kubectl_manifest" "network" {
   for_each = { for name, text in local.manifests.network : name => text if var.network_policy }
 
@@ -77,7 +88,7 @@ resource "kubectl_manifest" "bridge" {
   wait_for_rollout  = var.wait
 
   # On destroy the bridge ends before its rights do.
-  depends_on = [kubectl_manifest.rights, kubectl_manifest.network, kubectl_manifest.off]
+  depends_on = [kubectl_manifest.rights, kubectl_manifest.workloads, kubectl_manifest.network, kubectl_manifest.off]
 }
 
 resource "kubectl_manifest" "agent" {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from testbed.faults import KINDS
 from testbed.faults.arguments import parse
-from testbed.faults.kinds.log import kernel_line
+from testbed.faults.kinds.kernel_log import kernel_line
 from testbed.h100 import kmsg, sysfs
 from testbed.h100.board import HCAS
 

@@ -131,9 +131,10 @@ def _stays_drained(box: Box, outcome: Outcome, code: str) -> None:
     _wait(lambda: verdicts.read().get("at", 0.0) > 0.0, "a verdict of the new boot", SEEN_S)
     end = time.monotonic() + UNREPAIRED_S
     while time.monotonic() < end:
-        seen = f"{cluster.states(box, node)} {cluster.reason(box, node)!r} {verdicts.codes()}"
-        assert cluster.drained(box, node), f"returned to service unrepaired: {seen}"
-        assert cluster.reason(box, node).startswith("holdfast:"), seen
+        record = cluster.slurm_node(box, node)
+        seen = f"{record['state']} {record['reason']!r} {verdicts.codes()}"
+        assert "DRAIN" in record["state"], f"returned to service unrepaired: {seen}"
+        assert record["reason"].startswith("holdfast:"), seen
         time.sleep(0.3)
     assert code in verdicts.codes(), f"{code} has cleared: {sorted(verdicts.codes())}"
     begin = time.monotonic()
@@ -242,11 +243,14 @@ def _wait(
     timeout_s: float,
     instead: Callable[[], str] = lambda: "",
 ) -> None:
-    end = time.monotonic() + timeout_s
+    look = time.monotonic()
+    end = look + timeout_s
     while not reached():
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             raise AssertionError(f"not within {timeout_s:g} s: {what}; instead: {instead()}")
-        time.sleep(0.05)
+        time.sleep(max(0.05, min(3 * (now - look), 1.0)))
+        look = time.monotonic()
 
 
 # --- the configuration of a box -------------------------------------------------------------------

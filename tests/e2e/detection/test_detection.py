@@ -24,7 +24,7 @@ from tests.e2e.detection.switches import OF_THE_MACHINE, SWITCHED, TOGETHER
 from tests.e2e.detection.table import CASES, Case, How
 from tests.e2e.verdicts import Verdicts
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release, pytest.mark.timeout(900)]
 INTERVAL_S = 1.0
 """A box's agents run a pass each second."""
 OFF = "/etc/holdfast/off"

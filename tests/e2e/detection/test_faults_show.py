@@ -14,7 +14,7 @@ from testbed.errors import SandboxError
 from tests.conftest import Boxes
 from tests.e2e import cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
 NODE = "worker-3"
 
 _NVML = """

@@ -15,7 +15,7 @@ from tests.e2e.detection.run import Outcome
 from tests.e2e.detection.switches import OF_THE_MACHINE
 from tests.e2e.detection.table import NOT_REPAIRED
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release, pytest.mark.timeout(300)]
 
 
 def _roomy(text: str) -> str:

@@ -7,25 +7,27 @@ from testbed.box import Box
 
 from tests.e2e.job import training
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release, pytest.mark.timeout(600)]
 
-_STEPS = 60
+_RUNS = (("--time=2", "--continue 120", 60), ("--time=3", "--continue USR1@120", 350))
+"""Limit, option of ``holdfast run``, and steps of 0.2 s each."""
 
 
 def test_jobs_continue_with_a_new_time_limit(clean_box: Box) -> None:
-    """Their whole time is within 120 s of the limit, so each run ends after its first checkpoint. The
-    second job's ranks end by the signal."""
+    """The whole time of the first is within 120 s of the limit, so each run ends after its first
+    checkpoint. The second gets the signal after a minute, when its ranks have saved one, and they end by
+    it."""
     jobs = [
-        training.submit(clean_box, steps=_STEPS, options=("--time=2",), run=f"--continue {when}")
-        for when in ("120", "USR1@120")
+        (training.submit(clean_box, steps=steps, options=(limit,), run=option), steps)
+        for limit, option, steps in _RUNS
     ]
-    for job in jobs:
-        job.wait_state("COMPLETED", 180)
+    for job, steps in jobs:
+        job.wait_state("COMPLETED", 280)
         log = job.log()
         assert job.restarts >= 1, log
         assert "decision: requeue: time limit" in log
         assert job.restarts == log.count("decision: requeue: time limit"), "all for this reason"
         begins = sorted({step["begin"] for step in job.steps()})
         assert len(begins) == job.restarts + 1, "each run continued from a newer checkpoint"
-        assert {step["step"] for step in job.steps()} == set(range(1, _STEPS + 1))
-    assert "sending SIGUSR1" in jobs[1].log()
+        assert {step["step"] for step in job.steps()} == set(range(1, steps + 1))
+    assert "sending SIGUSR1" in jobs[1][0].log()

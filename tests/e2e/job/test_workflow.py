@@ -13,7 +13,7 @@ from testbed.box import Box
 
 from tests.e2e import cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
 
 FOLDER = "/mnt/training/runs"
 SHARDS, SHARD_S = "64", "0.3"

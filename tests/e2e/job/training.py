@@ -17,6 +17,8 @@ from typing import Any
 
 from testbed.box import Box
 
+from tests.e2e import cluster
+
 _PROGRAM = """
 import json, os, pickle, sys, time, zipfile
 folder, steps = sys.argv[1], int(sys.argv[2])
@@ -101,15 +103,18 @@ class Training:
 
     def wait(self, reached: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
         end = time.monotonic() + timeout_s
+        look = time.monotonic()
         while not reached():
-            if time.monotonic() > end:
+            now = time.monotonic()
+            if now > end:
                 job = self.job()
                 seen = f"{self.state} {job['state_reason']} on {job['nodes']}"
                 raise AssertionError(
                     f"job {self.job_id} has not reached {what} within {timeout_s:g} s: {seen}, "
                     f"restarts {self.restarts}\n{self.log()}"
                 )
-            time.sleep(0.2)
+            time.sleep(max(0.2, cluster.pause_s(now - look)))
+            look = time.monotonic()
 
 
 def submit(

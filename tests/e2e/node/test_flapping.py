@@ -10,7 +10,7 @@ from testbed.box import Box
 
 from tests.e2e import agents, cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
 
 NODE = "worker-1"
 TOGGLED_S = 24.0

@@ -10,7 +10,7 @@ from testbed.box import Box
 from tests.e2e import cluster
 from tests.e2e.verdicts import Verdicts
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from typing import Any
 from holdfast.errors import Refused
 from holdfast.slurm.client import SlurmJob, SlurmNode
 from holdfast.vocabulary import KubeName, NodeState, SlurmName
-from k8s_bridge.apply import Applier
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube import patches
 from k8s_bridge.kube.api import (
@@ -25,10 +24,11 @@ from k8s_bridge.kube.api import (
     KubeRefused,
     WatchEvent,
 )
+from k8s_bridge.model.changes import Change, NodeEvent
+from k8s_bridge.model.snapshot import Condition, KubeNode, project
 from k8s_bridge.names import FIELD_MANAGER, TAINT
-from k8s_bridge.planning.plan import Change, NodeEvent
 from k8s_bridge.planning.planner import Planner
-from k8s_bridge.planning.snapshot import Condition, KubeNode, project
+from k8s_bridge.writes.apply import Applier
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 HUMAN, AGENT, BRIDGE = "anna", "root", "holdfast"
@@ -180,6 +180,7 @@ class FakeKube:
         self.refuses_events = False
         self.denied: set[str] = set()
         """Nodes for which an admission policy denies every write of the bridge."""
+        self.denial = "denied request: not these"
         self.asked: list[str] = []
         """The Nodes that the bridge tried to write, one entry for each attempt."""
         self.cordoned_by: dict[str, str] = {}
@@ -231,6 +232,19 @@ class FakeKube:
     def untaint(self, name: str) -> None:
         self.taint(name, TAINT, on=False)
 
+    def show(self, name: str, condition: str, status: str) -> None:
+        """Another client writes that condition."""
+        rows = self.raw[name]["status"]["conditions"]
+        rows[:] = [row for row in rows if row["type"] != condition]
+        at = f"{self._clock.now:%Y-%m-%dT%H:%M:%SZ}"
+        rows.append({"type": condition, "status": status, "lastTransitionTime": at})
+        self._touch(name)
+
+    def delete(self, name: str) -> None:
+        del self.raw[name]
+        self.cordoned_by.pop(name, None)
+        self.tainted_by.pop(name, None)
+
     def list_nodes(self) -> tuple[list[KubeNode], str]:
         return [self.node(KubeName(name)) for name in self.raw], str(self._version)
 
@@ -265,7 +279,7 @@ class FakeKube:
             raise KubeNotFound(name)
         self.asked.append(name)
         if name in self.denied:
-            raise KubeInvalid(f'PATCH: 422: nodes "{name}" is forbidden: denied request: not these')
+            raise KubeInvalid(f'PATCH: 422: nodes "{name}" is forbidden: {self.denial}')
 
     def patch_status(
         self, name: KubeName, conditions: Sequence[Condition], label: str | None
@@ -340,6 +354,8 @@ def _merge(document: dict[str, Any], patch: dict[str, Any]) -> None:
 
 class FakeCluster:
     """Nodes ``worker-i`` on ``computeinstance-i``, and a stateless bridge."""
+
+    machine = "computeinstance"
 
     def __init__(self, nodes: int = 1, policy: BridgeConfig | None = None, *, tracked: bool = True):
         self.policy = policy or BridgeConfig()

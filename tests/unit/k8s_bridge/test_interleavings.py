@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from holdfast.reason import Reason
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.planning.ownership import Origin, cordon_reason, same_drain
-from k8s_bridge.planning.plan import Change
+from k8s_bridge.model.changes import Change
+from k8s_bridge.model.ownership import Origin, cordon_reason, same_drain
 from tests.unit.k8s_bridge.fake_cluster import AGENT, BRIDGE, HUMAN, FakeCluster
 
 W, C = SlurmName("worker-0"), "computeinstance-0"

@@ -19,14 +19,14 @@ from holdfast.errors import ConfigError, Refused, Unavailable
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName, SlurmName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.connections import Wait
+from k8s_bridge.endpoints.metrics import BridgeMetrics
 from k8s_bridge.kube.api import KubeFailed, KubeNotFound
 from k8s_bridge.main import Bridge, Look, main
-from k8s_bridge.metrics import BridgeMetrics
+from k8s_bridge.model.changes import WriteRecord
+from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.names import DRAINED
-from k8s_bridge.planning.plan import WriteRecord
-from k8s_bridge.planning.refusals import Refusals
-from k8s_bridge.planning.snapshot import KubeNode
+from k8s_bridge.writes.connections import Wait
+from k8s_bridge.writes.refusals import Refusals
 from tests.unit.k8s_bridge.fake_cluster import AGENT, NOON, FakeCluster
 
 W0 = SlurmName("worker-0")
@@ -133,7 +133,7 @@ def test_no_pause_between_the_parts_of_a_long_plan(
     monkeypatch.setattr("k8s_bridge.main.SHORTEST_PAUSE_S", 600.0)
     monkeypatch.setattr("k8s_bridge.main.SLICE_S", 5.0)
     ticks = itertools.count()
-    for module in ("main", "connections"):
+    for module in ("main", "writes.connections"):
         clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
         monkeypatch.setattr(f"k8s_bridge.{module}.time", clock)
     written = threading.Event()
@@ -225,7 +225,7 @@ def time_is_up_after(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, node
     def now() -> float:
         return 1000.0 if len(set(cluster.kube.asked)) >= nodes else 0.0
 
-    for module in ("main", "connections"):
+    for module in ("main", "writes.connections"):
         monkeypatch.setattr(f"k8s_bridge.{module}.time", SimpleNamespace(monotonic=now))
 
 
@@ -285,7 +285,7 @@ def test_a_denied_write_is_logged_and_retried_with_growing_waits(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("k8s_bridge.apply.log", LimitedLog(Log("bridge")))
+    monkeypatch.setattr("k8s_bridge.writes.apply.log", LimitedLog(Log("bridge")))
     bridge = bridge_over(cluster, tmp_path, monkeypatch)
     cluster.kube.denied = {"computeinstance-0"}
     cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)

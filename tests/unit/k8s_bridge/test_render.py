@@ -215,7 +215,8 @@ def test_every_other_setting_of_the_bridge_reaches_it(tmp_path: Path) -> None:
     assert (bridge.events, bridge.unreadable_polls, bridge.connections) == (False, 7, 16)
     assert bridge.timeout_s == 30
     written = yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"].keys()
-    own = {"kubeconfig", "isolate", "show_planned", "rules", "budget"}
+    own = {"kubeconfig", "isolate", "show_planned", "rules", "budget", "workloads"}
+    own |= {"worker_pods_namespace"}
     own |= {"full_read_s", "hold_unknown_s", "hold_free_s", "page_host", "page_names", "log_format"}
     assert {field.name for field in fields(BridgeConfig)} - written == own
     pod = deployment["spec"]["template"]["spec"]

@@ -21,10 +21,10 @@ from holdfast.policy.node_inputs import DrainInputs
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
-from holdfast.slurm.parse import NodeChanges
+from holdfast.slurm.parse.sdiag import NodeChanges
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
-from slurm_hooks.agent.drain import slurm_update as step_module
+from slurm_hooks.agent.drain import return_test, situation, slurm_update
 from slurm_hooks.agent.drain.messages import StepResult
 from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.agent.drain.slurm_update import Step
@@ -331,8 +331,9 @@ class FakeNode:
         step = Step(
             cast("SlurmMaintenance", self.slurm), ME, f"{self.boot:08d}-boot", CONFIG, self.kept
         )
-        module, before = vars(step_module), datetime
-        module["datetime"] = _Clock(self.slurm)
+        modules = [vars(module) for module in (return_test, situation, slurm_update)]
+        for module in modules:
+            module["datetime"] = _Clock(self.slurm)
         try:
             self._take(self._run(step))
             self.audit()
@@ -343,7 +344,8 @@ class FakeNode:
         except Killed:
             self.restart()
         finally:
-            module["datetime"] = before
+            for module in modules:
+                module["datetime"] = datetime
 
     def _run(self, step: Step) -> StepResult:
         kept = self.kept

@@ -486,6 +486,9 @@ SCENARIOS = {
     "slurmctld is restored after a person's resume and again after his drain": (
         "fault_worn_out human_undrains slurm_is_restored human_drains slurm_is_restored pass_ pass_"
     ),
+    "slurmctld is restored after a person's resume, and he drains and resumes the node once more": (
+        "fault_worn_out human_undrains slurm_is_restored human_drains human_undrains pass_ pass_"
+    ),
     "a person drains with our words": (
         "fault_double_bit pass_ human_drains_with_our_words mend_gpu_reset pass_ pass_ pass_"
     ),

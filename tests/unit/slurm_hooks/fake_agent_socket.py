@@ -15,6 +15,7 @@ from typing import TypeVar
 from slurm_hooks.agent.jobs.sockets import JobSockets
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.marker import Marker
+from slurm_hooks.job.notice import Notice
 
 ME = os.geteuid()
 T = TypeVar("T")
@@ -23,10 +24,12 @@ T = TypeVar("T")
 class Agent:
     """The agent's side of the sockets; ``turn`` is one turn of its loop at a time of the test's."""
 
-    def __init__(self, run_dir: Path, job: int) -> None:
+    def __init__(
+        self, run_dir: Path, job: int, tell: Callable[[Notice], str] = lambda _: ""
+    ) -> None:
         self.run_dir, self.kept = run_dir, list[Marker]()
         self.answer = ""
-        self.sockets = JobSockets(run_dir, self._take)
+        self.sockets = JobSockets(run_dir, self._take, tell)
         self.sockets.serve({ME: frozenset({job})})
 
     def _take(self, marker: Marker) -> str:
@@ -71,9 +74,9 @@ class Agent:
 
 
 @contextmanager
-def listening(job: int) -> Iterator[Agent]:
+def listening(job: int, tell: Callable[[Notice], str] = lambda _: "") -> Iterator[Agent]:
     """With one job of this process's user on its node."""
     with tempfile.TemporaryDirectory() as folder:  # tmp_path is too long a name for a socket
-        made = Agent(Path(folder), job)
+        made = Agent(Path(folder), job, tell)
         yield made
         made.sockets.close()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_hooks.probes.kmsg import KernelRecord
+from slurm_hooks.probes.kmsg.follower import KernelRecord
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "kmsg"
 _LINE = re.compile(r"\[ *(\+?[\d.]+)\] (.*)")

@@ -9,9 +9,9 @@ from typing import Any
 from holdfast.cli.commands.completion.parsers import Argument, CommandLine, command_lines
 from holdfast.cli.commands.render import TABLE
 from holdfast.cli.main import COMMANDS
-from holdfast.document import Document, Value
 from holdfast.errors import UsageError
 from holdfast.faults import FAULTS
+from holdfast.render.document import Document, Value
 from holdfast.version import VERSION
 
 PACKAGE = "holdfast.cli.commands.completion"

@@ -245,6 +245,7 @@ def _attempt(event: Mapping[str, Any]) -> dict[str, Any]:
         "why": None,
         "cause": None,
         "faults": [],
+        "slow": None,
     }
 
 
@@ -263,6 +264,8 @@ def _add(attempt: dict[str, Any], kind: str, event: Mapping[str, Any]) -> None:
         attempt["faults"] = [fault for fault in faults if isinstance(fault, dict)]
     elif kind == "decision":
         attempt["decision"], attempt["why"] = _text(event.get("action")), _text(event.get("why"))
+    elif kind == "slow":
+        attempt["slow"] = _text(event.get("why"))
     elif kind == "finish":
         attempt["exit_code"] = _number(event.get("exit_code"))
         attempt["decision"], attempt["why"] = "finish", _text(event.get("why")) or attempt["why"]

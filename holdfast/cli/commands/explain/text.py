@@ -274,6 +274,8 @@ def _verdicts(attempts: Iterable[Report]) -> Iterator[str]:
                 f"verdict at the end of attempt {attempt['attempt']}: {fault.get('node')} "
                 f"{fault.get('code')} ({weight}{out}){detail}"
             )
+        if attempt["slow"]:
+            yield f"in attempt {attempt['attempt']}: {attempt['slow']}"
         if attempt["cause"]:
             yield f"cause in the output of attempt {attempt['attempt']}: {attempt['cause']}"
 

@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.config.path import config_path
 from slurm_hooks.evaluation.observer import Observer
 from slurm_hooks.node import machine
-from slurm_hooks.probes import nvml
+from slurm_hooks.probes.nvml import reader
 from slurm_hooks.probes.runner import Prober
 from slurm_hooks.settings import settings
 from slurm_hooks.tracking.node import TrackedState
@@ -59,7 +59,7 @@ def main() -> None:
     boot_id = machine.boot_id(config.cluster.paths.procfs)
     observer = Observer(config.node.expected_gpus, boot_id, TrackedState())
     clock = Clocked(pynvml)
-    own = nvml.open_probe(config.cluster.paths.nvml_library)
+    own = reader.open_probe(config.cluster.paths.nvml_library)
     times: dict[str, list[float]] = {"check": [], "nvml": []}
     for turn in range(rounds + 3):
         begin = time.perf_counter()

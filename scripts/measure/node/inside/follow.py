@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.config.path import config_path
 from holdfast.config.schema import load_cluster
-from slurm_hooks.probes.kmsg import KmsgFollower
+from slurm_hooks.probes.kmsg.follower import KmsgFollower
 
 END = Path("/mnt/training/bench/follow.end")
 

@@ -17,6 +17,9 @@ locals {
   extra_unknown = [for key in local.extra_keys : key if length(split(".", key)) == 1 ? !contains(keys(local.names.keys), key) : !contains(try(local.names.keys[split(".", key)[0]], []), split(".", key)[1])]
   extra_taken   = [for key in local.extra_keys : key if contains(keys(local.names.taken), key)]
 
+  # The namespaces whose workloads the bridge restarts; only there it gets rights for that.
+  workload_namespaces = try(toset(local.extra.bridge.workloads.namespaces), toset([]))
+
   agent_script = var.agent == null ? "" : templatefile("${path.module}/agent.sh.tftpl", {
     home     = var.agent.home
     config   = var.agent.config
@@ -61,6 +64,7 @@ locals {
       cordon    = try(var.bridge.cordon, true)
       taint     = try(var.bridge.taint, true)
     }
+    workloads = { namespace = var.namespace }
     network = {
       namespace    = var.namespace
       metrics_port = try(var.bridge.metrics_port, 9646)

@@ -21,7 +21,7 @@ from holdfast.faults.xids import CONSEQUENCES, XIDS
 from holdfast.vocabulary import Action, Context, FaultClass, Severity
 from slurm_hooks import checks
 from slurm_hooks.checks.kernel_log import UNCONFIRMED
-from slurm_hooks.probes.kmsg_events import ALL_CODES
+from slurm_hooks.probes.kmsg.events import ALL_CODES
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = ROOT / "docs" / "reference" / "faults.md"

@@ -155,6 +155,13 @@ def test_a_persons_drain_that_slurmctld_lost_does_not_hide_his_resume_before_it(
     assert not ended_before([past(0, 10, replaced=True), lost], DRAINED, RESTART)
 
 
+@pytest.mark.parametrize("second", [60, 61])
+def test_a_persons_drain_since_the_restart_does_not_hide_his_resume_before_it(second: int) -> None:
+    later = replace(past(second, 70), user="alice(2001)", reason="swapping DIMM")
+    assert ended_before([past(0, 10), later], DRAINED, RESTART)
+    assert not ended_before([past(0, None), later], DRAINED, RESTART)
+
+
 @pytest.mark.parametrize(
     ("before", "new", "asked"),
     [

@@ -17,10 +17,11 @@ import pytest
 from holdfast.cli import settings
 from holdfast.config.schema import SlurmAdapter, SlurmConfig
 from holdfast.errors import ConfigError, Refused, Unavailable
-from holdfast.slurm import parse
 from holdfast.slurm.adapter import open_slurm
 from holdfast.slurm.cli import SlurmCli
+from holdfast.slurm.parse import scontrol_json
 from holdfast.slurm.pyslurm import client as pyslurm_client
+from holdfast.slurm.pyslurm import worker_process
 from holdfast.slurm.pyslurm.client import SlurmPyslurm, node_of
 from holdfast.slurm.pyslurm.worker import row_of
 from holdfast.vocabulary import NodeState, SlurmName
@@ -179,7 +180,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made = Cluster(tmp_path)
     yield made
     made.slurm.close()
-    for process in pyslurm_client._left:
+    for process in worker_process._left:
         process.wait(5)
 
 
@@ -447,7 +448,7 @@ def test_recorded_nodes_read_as_scontrols_own_output_of_the_same_moment(file: Pa
     recorded = json.loads(file.read_text())
     expected = {
         each.name: dataclasses.replace(each, instance_id="")
-        for each in parse.nodes_json(json.dumps(recorded["nodes"]))
+        for each in scontrol_json.nodes_json(json.dumps(recorded["nodes"]))
     }
     read = {row["name"]: node_of(row) for row in recorded["pyslurm"]}
     assert read == expected

@@ -17,7 +17,13 @@ from holdfast.adapters.command import complete
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube import wire
-from k8s_bridge.kube.api import KubeConflict, KubeGone, KubeRefused, KubeUnavailable
+from k8s_bridge.kube.api import (
+    KubeConflict,
+    KubeGone,
+    KubeRefused,
+    KubeUnauthorized,
+    KubeUnavailable,
+)
 from k8s_bridge.kube.client import PAGE, KubeApi
 from tests.unit.k8s_bridge.kube import encoding
 
@@ -93,6 +99,10 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def kube(server: Server, tmp_path: Path) -> KubeApi:
+    return connected(server, tmp_path, {"token": "secret"})
+
+
+def connected(server: Server, tmp_path: Path, user: dict[str, str]) -> KubeApi:
     file = tmp_path / "kubeconfig"
     cluster = {"server": f"http://127.0.0.1:{server.http.server_address[1]}"}
     config = {
@@ -101,7 +111,7 @@ def kube(server: Server, tmp_path: Path) -> KubeApi:
         "current-context": "x",
         "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
         "clusters": [{"name": "x", "cluster": cluster}],
-        "users": [{"name": "x", "user": {"token": "secret"}}],
+        "users": [{"name": "x", "user": user}],
     }
     file.write_text(json.dumps(config))
     return KubeApi(BridgeConfig(kubeconfig=str(file)))
@@ -116,6 +126,38 @@ def test_all_nodes_come_in_one_answer_in_protobuf(server: Server, kube: KubeApi)
     assert asked.accept.startswith(PROTOBUF)
     assert asked.query == {}
     assert asked.authorization == "Bearer secret"
+
+
+def test_the_line_break_after_a_token_is_not_sent(server: Server, tmp_path: Path) -> None:
+    """As kubectl reads a token file."""
+    (tmp_path / "token").write_text("secret\n")
+    server.answers = lambda _: Answer(PROTOBUF, encoding.node_object(node()))
+    kube = connected(server, tmp_path, {"tokenFile": "token"})
+    assert kube.node(C0).name == C0
+    assert server.seen[0].authorization == "Bearer secret"
+
+
+def test_a_token_that_cannot_be_sent_is_in_no_message_and_is_read_again(
+    server: Server, tmp_path: Path
+) -> None:
+    """The HTTP library quotes it in its error, which was in the log and in /readyz."""
+    file = tmp_path / "token"
+    file.write_text("secret1\nsecret2")
+    server.answers = lambda _: Answer(PROTOBUF, encoding.node_object(node()))
+    kube = connected(server, tmp_path, {"tokenFile": "token"})
+    for text in ("secret3\0", "s\u00e9cret4"):
+        with pytest.raises(KubeUnauthorized, match="the token has a line break") as failed:
+            kube.node(C0)
+        assert "cret" not in str(failed.value)
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(KubeUnauthorized):
+        kube.node(C0)
+    file.write_text("good")
+    with pytest.raises(KubeUnauthorized):
+        kube.node(C0)
+    assert server.seen == []
+    assert kube.node(C0).name == C0
+    assert server.seen[0].authorization == "Bearer good"
 
 
 def test_in_json_they_come_in_pages(server: Server, kube: KubeApi) -> None:

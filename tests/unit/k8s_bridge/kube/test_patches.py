@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from k8s_bridge.kube import patches
 from k8s_bridge.kube.api import Edit, KubeGone, KubeUnavailable
+from k8s_bridge.model.ownership import BridgeRecord, Origin
+from k8s_bridge.model.snapshot import Condition, project
 from k8s_bridge.names import ORIGIN, TAINT
 from k8s_bridge.names import RECORD as ANNOTATION
-from k8s_bridge.planning.ownership import BridgeRecord, Origin
-from k8s_bridge.planning.snapshot import Condition, project
 from tests.unit.k8s_bridge.fake_cluster import NOON
 
 RECORD = BridgeRecord(

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k8s_bridge.kube import wire
+from k8s_bridge.model.snapshot import project
 from k8s_bridge.names import CONDITIONS, FIELD_MANAGER, KEEP_CORDONED, ORIGIN, RECORD, TAINT
-from k8s_bridge.planning.snapshot import project
 from tests.unit.k8s_bridge.kube import encoding
 
 TEXT = st.text(max_size=150)

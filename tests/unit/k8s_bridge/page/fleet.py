@@ -13,13 +13,13 @@ from holdfast.slurm.client import QueuedJob, SlurmNode
 from holdfast.slurm.topology import Group
 from holdfast.vocabulary import KubeName, NodeState, SlurmName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.health import Health
+from k8s_bridge.endpoints.health import Health
+from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.page.board import Board
 from k8s_bridge.page.sections import Sections, Shown
 from k8s_bridge.page.sources import Sources
 from k8s_bridge.planning.plan import plan
-from k8s_bridge.planning.snapshot import KubeNode
 
 S = NodeState
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)

@@ -13,11 +13,11 @@ from holdfast.slurm.cli import natural
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.topology import Group
 from holdfast.vocabulary import SlurmName
-from k8s_bridge.http_server import Request
+from k8s_bridge.endpoints.http_server import Request
+from k8s_bridge.model.changes import Isolate
 from k8s_bridge.names import SLURM
 from k8s_bridge.page import cells, sections, web
 from k8s_bridge.page.board import Board
-from k8s_bridge.planning.plan import Isolate
 from tests.unit.k8s_bridge.page.fleet import HOSTILE, LETTERS, NOON, Fleet
 
 

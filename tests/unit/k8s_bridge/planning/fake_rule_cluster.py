@@ -8,7 +8,8 @@ from typing import Any
 
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.planning.plan import Change, plan
+from k8s_bridge.model.changes import Change
+from k8s_bridge.planning.plan import plan
 from k8s_bridge.planning.signals import Signals
 from k8s_bridge.rules.rule import RuleMode
 from k8s_bridge.rules.settings import BridgeBudget, RuleSettings

@@ -11,11 +11,12 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState as S
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig, Join
+from k8s_bridge.model.changes import UpdateStatus
+from k8s_bridge.model.node_mapping import map_nodes
+from k8s_bridge.model.ownership import BridgeRecord, Origin
 from k8s_bridge.names import ALWAYS, BUSY, DRAINED, KEEP_CORDONED, READY, RECORD, TAINT
 from k8s_bridge.planning import conditions
-from k8s_bridge.planning.node_mapping import map_nodes
-from k8s_bridge.planning.ownership import BridgeRecord, Origin
-from k8s_bridge.planning.plan import UpdateStatus, plan, plan_unreadable
+from k8s_bridge.planning.plan import plan, plan_unreadable
 from tests.unit.k8s_bridge.fake_cluster import AGENT, HUMAN, NOON, FakeCluster
 
 W0, W1 = SlurmName("worker-0"), SlurmName("worker-1")

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName, SlurmName
-from k8s_bridge.planning.plan import Change
+from k8s_bridge.model.changes import Change
+from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.planning.planner import Planner
-from k8s_bridge.planning.snapshot import KubeNode
 from tests.unit.k8s_bridge.fake_cluster import AGENT, HUMAN, NOON, FakeCluster
 
 NODES = 6

@@ -18,8 +18,8 @@ from holdfast.errors import ConfigError
 from holdfast.reason import Reason
 from holdfast.vocabulary import NodeState as S
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.model.changes import DrainInSlurm, UndrainInSlurm
 from k8s_bridge.names import CONDITIONS, DRAINED, RULES_LABEL
-from k8s_bridge.planning.plan import DrainInSlurm, UndrainInSlurm
 from k8s_bridge.rules.catalogue import BUILT_IN, MIRRORS
 from k8s_bridge.rules.rule import RuleMode
 from k8s_bridge.rules.settings import BridgeBudget, RuleSettings

@@ -15,6 +15,7 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState as S
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.model.changes import UpdateStatus
 from k8s_bridge.names import (
     ALWAYS,
     BUSY,
@@ -26,7 +27,6 @@ from k8s_bridge.names import (
     WHEN_TRUE,
 )
 from k8s_bridge.planning import conditions
-from k8s_bridge.planning.plan import UpdateStatus
 from k8s_bridge.state_table import ISOLATABLE, TABLE, Isolation
 from tests.unit.k8s_bridge.fake_cluster import AGENT, HUMAN, FakeCluster
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from demonstration.ettr import ettr
 from demonstration.observe import NotSeenError, json_lines, until
-from demonstration.spread import spread
+from demonstration.output.dot_positions import spread
 from demonstration.stages import CATALOGUE, Seen, missing, table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from measure import causes
+from measure import causes, logs
 
 LOGS = {
     "ecc.log": (
@@ -42,5 +42,8 @@ def test_right_and_wrong_answers_are_counted(
     ]
 
 
-def test_the_log_for_the_speed_has_no_cause() -> None:
-    assert causes.diagnosed(causes.training_log(300)).cause is None
+@pytest.mark.parametrize("kind", logs.LOGS)
+def test_the_logs_for_the_speed_have_no_cause(kind: str) -> None:
+    log = logs.LOGS[kind]
+    assert log(300_000, 1) != log(300_000, 2)
+    assert causes.diagnosed(log(300_000, 1)).cause is None

@@ -91,7 +91,7 @@ def test_a_second_up_compares_only_the_given_options(
     shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
     running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
     monkeypatch.setattr(RunningBox, "look", lambda _: running)
-    monkeypatch.setattr("testbed.startup._compare_product", lambda _: None)
+    monkeypatch.setattr("testbed.startup.lifecycle._compare_product", lambda _: None)
     assert cli.main(["up", "--name", "b", *words]) == (2 if refused else 0)
     assert refused in capsys.readouterr().err
 

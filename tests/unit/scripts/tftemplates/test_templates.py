@@ -10,7 +10,7 @@ import pytest
 from tftemplates.files import FOLDER, generated, stale, write
 from tftemplates.marks import mark, template
 
-from holdfast.templates import to_yaml
+from holdfast.render.templates import to_yaml
 from slurm_hooks.checks import CATALOGUE
 
 

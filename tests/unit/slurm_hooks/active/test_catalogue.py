@@ -18,6 +18,7 @@ from slurm_hooks.active import CATALOGUE, check_for_fault, load, pairs
 from slurm_hooks.active.checks import host
 from slurm_hooks.active.config import ActiveConfig
 from slurm_hooks.active.pairs import Pair
+from slurm_hooks.active.program import Missing, Node, Ran
 from slurm_hooks.active.result import (
     CheckOutcome,
     Judged,
@@ -27,7 +28,6 @@ from slurm_hooks.active.result import (
     encode,
     from_plain,
 )
-from slurm_hooks.active.run import Missing, Node, Ran
 
 PASSED, FAILED, COULD_NOT = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.ERROR
 
@@ -206,7 +206,7 @@ def test_a_program_that_is_not_installed_is_missing(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("slurm_hooks.active.run.PATH", "/nonexistent")
+    monkeypatch.setattr("slurm_hooks.active.program.PATH", "/nonexistent")
     check, level = load(name), CATALOGUE[name].level
     with pytest.raises(Missing):
         check.command(Node(gpus=8), check.limits(), level)

@@ -25,7 +25,7 @@ from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.active import reservation_text
 from slurm_hooks.active.inspector import Inspector, candidate
 from slurm_hooks.active.node_reservation import NodeReservation, Occupied
-from slurm_hooks.active.page import Inspected, as_json, as_text, exit_status
+from slurm_hooks.active.report import Inspected, as_json, as_text, exit_status
 from slurm_hooks.active.reservation_text import Maker, Purpose, ReservationText
 from slurm_hooks.active.result import CheckOutcome, Judged, Measurement, Result, encode, judged_by
 

@@ -15,11 +15,11 @@ from holdfast.history import store
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.active import run_on_node
 from slurm_hooks.active.node_reservation import NodeReservation, Occupied, ReservedNodes
+from slurm_hooks.active.program import Missing
 from slurm_hooks.active.programs import host as host_program
 from slurm_hooks.active.programs import storage as storage_program
 from slurm_hooks.active.reservation_text import Purpose
 from slurm_hooks.active.result import CheckOutcome, Result, decode
-from slurm_hooks.active.run import Missing
 from slurm_hooks.agent.drain import return_test
 from slurm_hooks.node.machine import node_name
 

@@ -134,6 +134,35 @@ def test_another_machine_under_the_same_name_inherits_nothing(
     assert len(found["events"]) == 5, "the events are still shown"
 
 
+def _death(cluster: Cluster, days_ago: float, mode: str) -> None:
+    """As a neighbour's agent records it, in its own file."""
+    record = {"event": "finding_opened", "node": "w", "code": "NODE_DEATH", "mode": mode}
+    about = {"check": "node_death", "subject": "node", "severity": "fatal", "detail": "silent"}
+    line = {"t": NOW - days_ago * DAY, **record, **about}
+    store.append(cluster.folder, "neighbour", jsonl.encode(line), max_bytes=1 << 20)
+
+
+def test_a_death_that_a_neighbour_saw_is_the_dead_nodes_and_not_that_of_its_successor(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.gpus("w", "GPU-aaaa1111")
+    for days_ago in (9.0, 8.0, 7.5):
+        _death(cluster, days_ago, "drain")
+    assert json.loads(output(capsys, "w", "--json"))["counts"]["faults"] == 3
+    cluster.note("w", "machine_replaced", 7)
+    cluster.gpus("w", "GPU-dddd4444", days_ago=7)
+    assert json.loads(output(capsys, "w", "--json"))["counts"]["faults"] == 0
+
+
+def test_a_death_in_mode_observe_is_among_what_would_have_been_drained(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.note("w", "boot", 3)
+    _death(cluster, 2, "observe")
+    (row,) = json.loads(output(capsys, "--observed", "--json"))
+    assert (row["node"], row["code"], row["check"]) == ("w", "NODE_DEATH", "node_death")
+
+
 def test_all_nodes_are_listed_the_worst_first(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

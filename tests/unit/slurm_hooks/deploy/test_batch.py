@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.cli.commands.render import render_text
 from slurm_hooks.deploy.batch import _FRAMEWORKS
-from slurm_hooks.job.launcher.resume_argument import refusal
+from slurm_hooks.job.resume.argument import refusal
 
 TORCHRUN = ("torchrun", "megatron", "deepspeed", "hf")
 

@@ -22,13 +22,13 @@ from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import Context, SlurmName, Status
 from slurm_hooks.agent import lock
 from slurm_hooks.agent.drain import record as records
-from slurm_hooks.agent.drain.slurm_update import confirmed
+from slurm_hooks.agent.drain.record import confirmed
 from slurm_hooks.hooks import admission
-from slurm_hooks.hooks.guard import guarded
+from slurm_hooks.hooks.internal_errors import guarded
 from slurm_hooks.node import machine, verdict_file
 from slurm_hooks.settings import last_good
 from slurm_hooks.settings.sections import NodeConfig
-from tests.unit.slurm_hooks.agent.drain.test_slurm_update import ME, FakeSlurm
+from tests.unit.slurm_hooks.agent.drain.fake_slurm import ME, FakeSlurm
 
 ROOT = Path(__file__).parents[4]
 

@@ -10,7 +10,7 @@ from holdfast.errors import UsageError
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.environment import JobContext
-from slurm_hooks.job.launcher.attempt import child_environment
+from slurm_hooks.job.resume.environment import child_environment
 
 BATCH = {
     "SLURM_JOB_ID": "42",

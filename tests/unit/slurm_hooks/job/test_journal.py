@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slurm_hooks.job.journal import Journal, attempts, path_for
-from slurm_hooks.job.launcher.past_attempts import (
+from slurm_hooks.job.past_attempts import (
     evidence_on_checkpoints,
     lost_launchers,
     past,

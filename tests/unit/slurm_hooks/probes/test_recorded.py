@@ -14,7 +14,7 @@ from slurm_hooks import checks
 from slurm_hooks.evaluation.judge import fold, opened
 from slurm_hooks.evaluation.observer import demand
 from slurm_hooks.facts import KmsgFacts, NodeFacts, NvmlFacts, PcieFacts
-from slurm_hooks.probes import nvml as probe
+from slurm_hooks.probes.nvml import reader as probe
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking.node import Streak, TrackedState, saw_gpus
 from slurm_hooks.worker.worker import Worker, call

@@ -25,7 +25,7 @@ from slurm_hooks.facts import (
     XidEvent,
 )
 from slurm_hooks.facts.kernel import SLOT_S, SLOTS
-from slurm_hooks.probes.kmsg import KernelRecord
+from slurm_hooks.probes.kmsg.follower import KernelRecord
 from slurm_hooks.probes.runner import Readings
 from slurm_hooks.settings.sections import CheckConfig
 from slurm_hooks.tracking import kernel, reboot, store

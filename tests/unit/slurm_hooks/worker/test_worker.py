@@ -15,7 +15,8 @@ import pytest
 from holdfast.errors import ProbeError
 from slurm_hooks.node.process import evidence_of, process_state
 from slurm_hooks.probes.probe import silence
-from slurm_hooks.worker.worker import Worker, call, may_wait_for_cpu
+from slurm_hooks.worker.termination import may_wait_for_cpu
+from slurm_hooks.worker.worker import Worker, call
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
 
@@ -140,9 +141,9 @@ def test_a_worker_exits_with_its_parent() -> None:
 
 
 def nvml_worker(sim: SimulatedNvml, token: Path) -> Worker:
-    from slurm_hooks.probes import nvml
+    from slurm_hooks.probes.nvml import reader
 
-    return Worker("nvml", lambda: nvml.open_probe(sim.library), token=token)
+    return Worker("nvml", lambda: reader.open_probe(sim.library), token=token)
 
 
 @pytest.mark.parametrize("kind", ["1", "D", "K"])

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from holdfast.cli.commands.render import TABLE, document, main, render_text
-from holdfast.document import REQUIRED, Document, Value
 from holdfast.errors import UsageError
+from holdfast.render.document import REQUIRED, Document, Value
 from holdfast.version import VERSION
 
 TREE = Path(__file__).parents[5]
@@ -155,7 +155,9 @@ def test_no_value_changes_the_structure_of_a_document(what: str) -> None:
 
 
 OBJECTS = {
-    "rbac": {}, "deployment": {"image": IMAGE}, "network-policy": {}, "off": {},
+    "rbac": {}, "workloads-rbac": {"namespaces": "team-a"}, "worker-pods": {"workers": "a=b"},
+    "deployment": {"image": IMAGE},
+    "network-policy": {}, "off": {},
     "daemonset": {"image": IMAGE}, "inspection-cronjob": {"image": IMAGE},
     "soperator": {"as": "flux"}, "prometheus-rules": {}, "pod-monitor": {},
     "agent-pod-monitor": {"pods": "a=b", "pods_namespace": "slurm"},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from testbed import host, startup
 from testbed.errors import SandboxError
 from testbed.pods import programs, requirements
+from testbed.startup import host, lifecycle
 
 JOINED = "4:memory:/\n3:cpu,cpuacct:/low\n2:cpuset:/\n1:pids:/\n0::/\n"
 
@@ -29,8 +29,8 @@ def test_a_box_with_pods_is_refused_before_anything_is_built(
     monkeypatch.setattr(requirements, "missing", lambda: "no control groups")
     refusal = "--pods: no control groups; a box without --pods needs none"
     with pytest.raises(SandboxError, match=refusal):
-        startup._check(startup.Order(name="b", pods=True))
-    startup._check(startup.Order(name="b"))
+        lifecycle._check(lifecycle.Order(name="b", pods=True))
+    lifecycle._check(lifecycle.Order(name="b"))
 
 
 def test_the_disk_that_a_build_needs_is_asked_for(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testbed import control_plane
 from testbed.inside.cgroups import NEEDED, hierarchies, missing
 from testbed.pods import settings
 from testbed.shape import (
@@ -22,6 +21,7 @@ from testbed.shape import (
     machine_nodes,
     pod_network,
 )
+from testbed.startup import control_plane
 
 PLAIN = Shape(name="b", nodes=2, slurm="24.11", root="/", layers=("/l",), hooks=True, bridge=True)
 SHAPE = dataclasses.replace(PLAIN, pods=(("root", "/machine"),), bridge_image="i@sha256:0")

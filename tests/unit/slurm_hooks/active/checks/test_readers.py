@@ -13,13 +13,13 @@ from slurm_hooks.active.checks import (
     dcgm_diag,
     gpu_bandwidth,
     gpu_burn,
-    nccl,
     nccl_loopback,
+    nccl_output,
     nccl_pairwise,
     storage,
 )
+from slurm_hooks.active.program import Node, Ran
 from slurm_hooks.active.result import CheckOutcome, Judged
-from slurm_hooks.active.run import Node, Ran
 
 DATA = Path(__file__).parents[4] / "data" / "active"
 NODE = Node(gpus=8, mounts=("/mnt/a", "/mnt/b"))
@@ -131,7 +131,7 @@ def test_time_limits_grow_with_the_level() -> None:
 
 
 def test_one_node_of_eight() -> None:
-    run = nccl.parse((DATA / "all-reduce-8xh200.txt").read_text())
+    run = nccl_output.parse((DATA / "all-reduce-8xh200.txt").read_text())
     assert run is not None
     assert (run.ranks, run.hosts, run.size) == (8, ("test-h200-deb",), 8 << 30)
     assert run.busbw_gb_s == 476.98
@@ -162,7 +162,7 @@ def test_two_nodes_and_a_program_without_mpi() -> None:
 
 
 def test_the_largest_size_counts_not_the_average() -> None:
-    run = nccl.parse((DATA / "all-reduce-table-h100.txt").read_text())
+    run = nccl_output.parse((DATA / "all-reduce-table-h100.txt").read_text())
     assert run is not None
     assert (run.size, run.busbw_gb_s, run.wrong) == (8 << 30, 467.28, 0)
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job.checkpoints import command, torch_dcp, torch_file
+from slurm_hooks.job.checkpoints import command
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import candidates, judge
+from slurm_hooks.job.checkpoints.frameworks import torch_dcp, torch_file
 
 RECORDED = Path(__file__).parents[4] / "data" / "checkpoints"
 TOP = Path(__file__).parents[5]

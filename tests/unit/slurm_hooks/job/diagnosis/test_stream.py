@@ -143,6 +143,54 @@ def test_addresses_and_ranks_become_hosts_by_what_nccl_prints() -> None:
     assert diagnosed(start + timeouts).suspects == ("w-2",)
 
 
+def test_ranks_become_hosts_by_what_older_versions_of_nccl_print() -> None:
+    start = "".join(
+        f"w-{r // 8}:1:2 [{r % 8}] NCCL INFO comm 0x{r} rank {r} nranks 32 cudaDev 1 busId 1b000 - Init COMPLETE\n"
+        for r in range(32)
+    )
+    timeouts = "".join(
+        f"[rank{r}]:[E801 10:00:00.1 x.cpp:6] [Rank {r}] Watchdog caught collective operation timeout\n"
+        for r in range(32)
+        if r // 8 != 1
+    )
+    assert diagnosed(start + timeouts).suspects == ("w-1",)
+
+
+@pytest.mark.parametrize(
+    ("line", "host"),
+    [
+        (
+            "(TrainWorker pid=7, ip=10.0.0.3) RuntimeError: CUDA error: uncorrectable ECC error\n",
+            "w-3",
+        ),
+        ("[1,9]<stderr>:[w-9:77] *** CUDA_ERROR_ECC_UNCORRECTABLE\n", "w-9"),
+        (
+            "mpirun noticed that process rank 9 with PID 0 on node w-9 exited on signal 11 (x).\n",
+            "w-9",
+        ),
+    ],
+)
+def test_a_host_is_found_in_what_ray_and_mpi_print(line: str, host: str) -> None:
+    found = diagnosed("w-3:1:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.3<0>\n" + line)
+    assert found.cause is not None
+    assert found.cause.host == host
+
+
+def test_a_plugin_of_nccl_that_is_not_there_is_no_cause() -> None:
+    missing = "w-1:1:2 [0] NCCL INFO NET/Plugin: libnccl-net.so: cannot open shared object file: No such file\n"
+    lost = "w-1:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer w-2<47>\n"
+    assert code(missing) is None
+    assert diagnosed(missing + lost).suspects == ("w-2",)
+
+
+def test_what_frameworks_print_after_the_cause_is_not_the_cause() -> None:
+    engine = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+    nccl = "ERROR 08-01 10:00:00 [core.py:515] RuntimeError: NCCL error: unhandled cuda error (run with …)\n"
+    assert code(nccl + engine) == "N24"
+    assert code(engine) == "U10"
+    assert code("wandb: train_loss nan\n") is None
+
+
 def test_in_the_output_of_a_running_program_the_launchers_lines_are_not_believed() -> None:
     engine = Engine(launcher=False)
     engine.feed("x", b"holdfast: step ended: bad node: worker-1 (XID79: GPU 3 fell off the bus)\n")

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job.launcher import command, losses, search, storage_wait
+from slurm_hooks.job.launcher import command
+from slurm_hooks.job.outcome import losses
+from slurm_hooks.job.resume import search, storage_wait
 
 JOB = {
     "SLURM_JOB_ID": "42",
@@ -53,6 +55,8 @@ def _events(folder: Path) -> list[str]:
         (["--", "true"], "no checkpoint folder; add --checkpoints DIR"),
         (["--checkpoints", "", "--", "true"], "is a variable of the script unset?"),
         (["--checkpoints", "c", "--", "A=1", "true"], "put env before"),
+        (["--checkpoints", "c", "--hang-timeout", "19", "--", "true"], "give 20 to 604800 seconds"),
+        (["--checkpoints", "c", "--hang-timeout", "5m", "--", "true"], "give 20 to 604800 seconds"),
         (["--checkpoints", "c", "--path-map", "a:b", "--", "true"], "give two absolute paths"),
         (["--checkpoints", "c", "--", "sh", "-c", "x {resume}"], "use $HOLDFAST_RESUME_FROM"),
         (["--checkpoints", "c", "--", __file__], "not executable; run chmod +x"),

@@ -14,7 +14,7 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
-from slurm_hooks.job.launcher.attempt import Tools
+from slurm_hooks.job.launcher.inputs import Tools
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.step.run_step import StepSignals
 from slurm_hooks.settings.job import JobConfig

@@ -13,9 +13,9 @@ from holdfast.errors import UsageError
 from holdfast.policy.job.facts import Next
 from holdfast.slurm.client import SlurmJob
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
-from slurm_hooks.job.launcher.past_attempts import past
-from slurm_hooks.job.launcher.resume import Left
 from slurm_hooks.job.launcher.time_limit import BeforeLimit, TimeLimit, parse
+from slurm_hooks.job.outcome.checkpoints_left import Left
+from slurm_hooks.job.past_attempts import past
 from slurm_hooks.job.step.run_step import StepEnd
 from slurm_hooks.job.step.srun_output import TaskFailure
 

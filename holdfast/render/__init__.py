@@ -1,0 +1,1 @@
+"""What the documents of ``holdfast render`` are made with: templates, values, extra settings."""

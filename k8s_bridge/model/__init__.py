@@ -1,0 +1,1 @@
+"""What the bridge decides about: Nodes, records of ownership, and the changes that a plan consists of."""

@@ -1,0 +1,1 @@
+"""Slurm's worker pods: which of them may be evicted. A PodDisruptionBudget protects all others."""

@@ -1,0 +1,109 @@
+"""Keeps the label of worker pods that may be evicted, in a thread beside the bridge's loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from holdfast.adapters.log import Log
+from holdfast.adapters.log_limit import LimitedLog
+from holdfast.errors import HoldfastError
+from holdfast.slurm.client import SlurmNode
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.kube.access import Reviews, Right, require_all
+from k8s_bridge.kube.api import KubeError, KubeNotFound
+from k8s_bridge.worker_pods.evictable import EVICTABLE, changes, is_evictable
+
+log = LimitedLog(Log("bridge"))
+
+PAUSE_S = 2.0
+READ_S = 30.0
+"""The longest time between two looks at the labels, where nothing changes in Slurm."""
+
+
+def require(kube: Reviews, policy: BridgeConfig, where: str) -> None:
+    """Raises ``UsageError`` if a right is missing. ``where``: as in ``access.require_all``."""
+    namespace = policy.worker_pods_namespace
+    rights = [Right(verb, "pods", namespace=namespace) for verb in ("list", "patch")]
+    document = f"worker-pods --set worker_namespace={namespace} --set workers=NAME=VALUE"
+    require_all(kube, rights if namespace else (), where, document)
+
+
+class Api(Protocol):
+    """What is asked of the API server. Raises ``KubeError``."""
+
+    def request(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None
+    ) -> dict[str, Any]: ...
+
+
+class Protection:
+    """The worker pods of a namespace. ``is_off``: a kill switch stops all actions."""
+
+    def __init__(self, api: Api, namespace: str, is_off: Callable[[], bool] = lambda: False):
+        self._api, self._is_off = api, is_off
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._nodes: Sequence[SlurmNode] | None = None
+        self._done: frozenset[str] | None = None
+        self._read_at = float("-inf")
+        self._stopped = threading.Event()
+
+    def see(self, slurm: Sequence[SlurmNode] | None, _: object, /) -> None:
+        """The bridge's last look at Slurm's nodes; ``None``: not known, so the labels stay."""
+        self._nodes = slurm
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="worker-pods", daemon=True).start()
+
+    def stop(self) -> None:
+        """The thread ends after its present call; this method does not wait for it."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(PAUSE_S):
+            try:
+                self.step()
+            except HoldfastError as error:
+                log.warning("worker pods cannot be labelled; retrying", why=error)
+            except Exception as error:
+                log.exception("worker pods cannot be labelled; retrying", error)
+
+    def step(self) -> int:
+        """One look. Returns the number of labels written. Raises ``KubeError``."""
+        nodes = self._nodes
+        if nodes is None or self._is_off():
+            return 0
+        wanted = frozenset(node.name for node in nodes if is_evictable(node))
+        if wanted == self._done and time.monotonic() - self._read_at < READ_S:
+            return 0
+        labelled = {str(item["metadata"]["name"]) for item in self._labelled()}
+        written = 0
+        complete = True
+        for name, value in changes(nodes, labelled).items():
+            try:
+                body = {"metadata": {"labels": {EVICTABLE: value}}}
+                self._api.request("PATCH", f"{self._path}/{name}", body=body)
+                written += 1
+            except KubeNotFound:
+                continue  # a node without a pod, or one that is gone
+            except KubeError as error:
+                complete = False
+                log.error("worker pod cannot be labelled", pod=name, why=error)
+        if complete:
+            self._done, self._read_at = wanted, time.monotonic()
+        if written:
+            log.info("worker pods labelled", written=written, evictable=len(wanted))
+        return written
+
+    def _labelled(self) -> list[dict[str, Any]]:
+        query = {"labelSelector": EVICTABLE, "limit": "500"}
+        items: list[dict[str, Any]] = []
+        while True:
+            page = self._api.request("GET", self._path, query)
+            items += page.get("items") or ()
+            more = (page.get("metadata") or {}).get("continue")
+            if not more:
+                return items
+            query = {**query, "continue": str(more)}

@@ -1,0 +1,1 @@
+"""From a plan to writes: their order, what waits, and the requests to both sides."""

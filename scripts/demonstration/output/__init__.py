@@ -1,0 +1,1 @@
+"""What the demo shows at its end: the summary, the picture and the recording."""

@@ -1,0 +1,307 @@
+"""The bridge with 10,000 real Nodes and 10,000 Slurm nodes: first sync, restart, rest, drains and cordons.
+
+Each figure stands beside what the same API server, slurmctld and interpreter take in the same run without the
+bridge. ``HOLDFAST_BENCH_NODES`` changes the number of nodes. Needs no box.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+from testbed.errors import SandboxError
+from testbed.kube import bridge_kubeconfig
+from testbed.kube.local import ApiServer, free_port
+from testbed.kube.provisioning import grant_bridge
+from testbed.paths import cache
+
+from measure.bridge.many_nodes import ManyKubeNodes, ManySlurmNodes, slurm_name
+from measure.bridge.node_watch import ToldTimes
+from measure.bridge.process import RunningBridge
+from measure.figures import Figure, Series, text
+
+Say = Callable[[str], None]
+
+NODES = int(os.environ.get("HOLDFAST_BENCH_NODES", "10000"))
+STORM = min(1000, NODES // 4)
+RAW = min(1000, NODES // 4)
+SINGLE = 60
+"""Drains, one after another, while nothing else happens."""
+RESTARTS = 2
+REST_S = 65.0
+"""More than the time between two full reads of Slurm's nodes."""
+SHARE = 0.8
+"""The part of the rate of raw PATCH that the first sync has to reach."""
+_IMPORTS = (
+    "import k8s_bridge.service, k8s_bridge.kube.client, k8s_bridge.endpoints.metrics\n"
+    "k8s_bridge.kube.library.imported()"
+)
+
+
+def bridge(say: Say) -> list[Figure]:
+    with tempfile.TemporaryDirectory(prefix="hf", dir="/tmp") as name:
+        folder = Path(name)
+        with ApiServer(folder / "kube") as server:
+            kube = ManyKubeNodes(server)
+            grant_bridge(server.kubectl)
+            say(f"bridge: creating {NODES} Nodes")
+            kube.create(NODES)
+            root = cache() / "roots" / "24.11"
+            with ManySlurmNodes(root, folder / "slurm", NODES) as slurm:
+                running = _configured(server, slurm, folder)
+                try:
+                    return _Run(kube, slurm, running, say).figures()
+                except (SandboxError, TimeoutError, OSError):
+                    say((folder / "bridge.log").read_text(errors="replace")[-2000:])
+                    raise
+                finally:
+                    running.kill()
+
+
+def _configured(server: ApiServer, slurm: ManySlurmNodes, folder: Path) -> RunningBridge:
+    kubeconfig, port = folder / "bridge.kubeconfig", free_port()
+    kubeconfig.write_text(bridge_kubeconfig(server.kubectl, server.plane))
+    settings = {
+        "slurm": {"bin": str(slurm.bin)},
+        "bridge": {"kubeconfig": str(kubeconfig), "slurm_user": "root", "metrics_port": port},
+    }
+    config = folder / "holdfast.yaml"
+    config.write_text(yaml.safe_dump(settings))
+    return RunningBridge(config, port, folder / "bridge.log", NODES)
+
+
+class _Run:
+    """The measurements in their order. Each node is drained or cordoned once."""
+
+    def __init__(
+        self, kube: ManyKubeNodes, slurm: ManySlurmNodes, running: RunningBridge, say: Say
+    ):
+        self._kube, self._slurm, self._running, self._say = kube, slurm, running, say
+        self._told = ToldTimes(kube)
+        self._unused = iter(range(NODES))
+        self._peaks: list[float] = []
+
+    def figures(self) -> list[Figure]:
+        found = []
+        for measured in (
+            self._sync,
+            self._restart,
+            self._rest,
+            self._steady,
+            self._drains,
+            self._cordons,
+        ):
+            for figure in measured():
+                found.append(figure)
+                self._say("\n".join(text(figure)))
+        self._peaks.append(self._running.memory_mib("VmHWM"))
+        return [*found, self._memory()]
+
+    def _sync(self) -> list[Figure]:
+        """The first sync, with raw PATCH before and after it, and drains by a person during it."""
+        raw_s = [self._raw()]
+        self._running.start()
+        _until(lambda: self._running.writes > 0, "the first write", 120)
+        begun, cpu_s = time.monotonic(), self._running.cpu_s()
+        numbers: list[int] = []
+        drained: list[float] = []
+        while self._running.writes < NODES:
+            if time.monotonic() - begun > 600:
+                raise TimeoutError("no first sync within 600 s")
+            numbers.append(NODES - 1 - len(numbers))
+            drained.append(self._drain([numbers[-1]], f"a person's drain {numbers[-1]}"))
+            time.sleep(0.9)
+        _until(lambda: self._running.synced, "the end of the first sync", 60)
+        took_s = time.monotonic() - begun
+        cpu_s = self._running.cpu_s() - cpu_s
+        self._peaks.append(self._running.memory_mib("VmHWM"))
+        raw_s.append(self._raw())
+        ours = Series(
+            what=f"bridge, first sync of {NODES} Nodes, per Node", seconds=(took_s / NODES,)
+        )
+        rival = Series(what="raw PATCH of a status, 8 connections", seconds=tuple(raw_s))
+        return [
+            Figure(
+                name="bridge",
+                ours=ours,
+                rival=rival,
+                target=f"at least {SHARE:.0%} of raw PATCH's rate",
+                met=rival.median / ours.median >= SHARE,
+                notes=(
+                    f"first sync: {took_s:.0f} s, {NODES / took_s:.0f} Nodes/s, "
+                    f"{rival.median / ours.median:.0%} of raw PATCH's rate, {cpu_s:.0f} s of CPU time",
+                ),
+            ),
+            self._told_figure("during the first sync", numbers, drained),
+        ]
+
+    def _raw(self) -> float:
+        return self._kube.at_once(range(RAW), lambda i: self._kube.status(i, _raw_patch(i))) / RAW
+
+    def _restart(self) -> list[Figure]:
+        seconds, cpu_s, lists = [], [], []
+        for _ in range(RESTARTS):
+            self._running.kill()
+            begun = time.monotonic()
+            self._running.start()
+            _until(lambda: self._running.synced, "the state after a restart", 120, 0.05)
+            seconds.append(time.monotonic() - begun)
+            cpu_s.append(self._running.cpu_s(children=False))
+            self._peaks.append(self._running.memory_mib("VmHWM"))
+            begun = time.monotonic()
+            mib = sum(self._kube.pages()) / 2**20
+            lists.append(time.monotonic() - begun)
+        ours = Series(what="bridge, restart until synced", seconds=tuple(seconds))
+        listed = Series(what=f"bare LIST of the {NODES} Nodes, decoded", seconds=tuple(lists))
+        note = (
+            f"restart: {max(cpu_s):.1f} s of CPU time at most; the LIST has {mib:.0f} MiB of JSON"
+        )
+        return [
+            Figure(
+                name="bridge", ours=ours, rival=listed, target="at most 3 s",
+                met=ours.quantile(1.0) <= 3, notes=(note,),
+            )
+        ]  # fmt: skip
+
+    def _rest(self) -> list[Figure]:
+        time.sleep(5)
+        own, whole = self._running.cpu_s(children=False), self._running.cpu_s()
+        writes, begun = self._running.writes, time.monotonic()
+        time.sleep(REST_S)
+        took_s = time.monotonic() - begun
+        share = (self._running.cpu_s() - whole) / took_s
+        children = share - (self._running.cpu_s(children=False) - own) / took_s
+        written = self._running.writes - writes
+        return [
+            Figure(
+                name="bridge",
+                ours=Series(what="bridge while nothing changes", seconds=(share,), unit="core"),
+                rival=Series(what="of it: sinfo and scontrol", seconds=(children,), unit="core"),
+                target="at most 3 % of a core, no write",
+                met=share <= 0.03 and written == 0,
+                notes=(
+                    f"nothing changes: {written:.0f} writes in {took_s:.0f} s, "
+                    f"{self._running.memory_mib():.0f} MiB",
+                ),
+            )
+        ]
+
+    def _steady(self) -> list[Figure]:
+        numbers, drained = [], []
+        for turn in range(SINGLE):
+            numbers.append(self._next())
+            drained.append(self._drain([numbers[-1]], f"single {turn}"))
+            time.sleep(0.05 * (turn * 7 % 11))  # at different moments between two looks
+        return [self._told_figure("while nothing else happens", numbers, drained)]
+
+    def _drains(self) -> list[Figure]:
+        numbers = [self._next() for _ in range(STORM)]
+        begun = self._drain(numbers, "holdfast:XID79: bench")
+        others, drained = [], []
+        for turn in range(20):
+            others.append(self._next())
+            drained.append(self._drain([others[-1]], f"a person's drain in the storm {turn}"))
+            time.sleep(0.3)
+        reported = [at - begun for at in self._told.of(numbers, 300)]
+        _until(lambda: self._running.synced, "the storm's end", 60)
+        records = sum(self._kube.isolated(number) for number in numbers)
+        ours = Series(
+            what=f"bridge, {STORM} drains at once: all cordoned and reported",
+            seconds=(max(reported),),
+        )
+        raw = Series(what=f"{2 * STORM} raw PATCH", seconds=(2 * STORM * self._raw(),))
+        return [
+            Figure(
+                name="bridge",
+                ours=ours,
+                rival=raw,
+                target="at most 12 s",
+                met=ours.median <= 12 and records == STORM,
+                notes=(
+                    f"storm: the first reported after {min(reported):.1f} s, {records} cordoned and tainted",
+                ),
+            ),
+            self._told_figure("during the storm", others, drained),
+        ]
+
+    def _cordons(self) -> list[Figure]:
+        numbers = [self._next() for _ in range(STORM)]
+        changes = self._slurm.changes()
+        took_s = self._kube.at_once(numbers, self._kube.cordon)
+        last = time.monotonic()
+        _until(lambda: self._slurm.drained(numbers) == STORM, "every drain", 300, 0.1)
+        after_s = time.monotonic() - last
+        shown = self._slurm.scontrol("show", "node", slurm_name(numbers[-1]))
+        assert "KUBE_CORDON" in shown  # noqa: S101 - what was measured
+        changes = self._slurm.changes() - changes
+        reported = max(self._told.of(numbers, 300)) - last
+        return [
+            Figure(
+                name="bridge",
+                ours=Series(
+                    what=f"bridge, {STORM} cordons: the last to all drained", seconds=(after_s,)
+                ),
+                rival=Series(what="the cordons themselves", seconds=(took_s,)),
+                target="at most 3 s",
+                met=after_s <= 3,
+                notes=(
+                    f"cordons: drained by {changes} writes to Slurm; all reported after {reported:.1f} s more",
+                ),
+            )
+        ]
+
+    def _memory(self) -> Figure:
+        program = (
+            f"{_IMPORTS}\nprint(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+        return Figure(
+            name="bridge",
+            ours=Series(
+                what="bridge, peak memory of each start", seconds=tuple(self._peaks), unit="MiB"
+            ),
+            rival=Series(what="its imports alone", seconds=(int(done.stdout) / 1024,), unit="MiB"),
+            target="at most 120 MiB",
+            met=max(self._peaks) <= 120,
+        )
+
+    def _told_figure(self, when: str, numbers: list[int], drained: list[float]) -> Figure:
+        reported = self._told.of(numbers, 300)
+        seconds = tuple(at - since for at, since in zip(reported, drained, strict=True))
+        ours = Series(what=f"bridge, one drain to its condition {when}", seconds=seconds)
+        return Figure(
+            name="bridge",
+            ours=ours,
+            rival=Series(what="the longest time between two looks", seconds=(1.5,)),
+            target="p99 at most 2 s",
+            met=ours.quantile(0.99) <= 2,
+        )
+
+    def _drain(self, numbers: list[int], reason: str) -> float:
+        """When it was asked for."""
+        begun = time.monotonic()
+        self._slurm.drain(numbers, reason)
+        return begun
+
+    def _next(self) -> int:
+        return next(self._unused)
+
+
+def _raw_patch(number: int) -> dict[str, object]:
+    row = {"type": "Bench", "status": "True", "reason": "Raw", "message": f"number {number}"}
+    rows = [{**row, "type": f"Bench{i}"} for i in range(3)]
+    return {"status": {"conditions": rows}, "metadata": {"labels": {"bench": str(number)}}}
+
+
+def _until(holds: Callable[[], bool], what: str, limit_s: float, pause_s: float = 0.2) -> None:
+    end = time.monotonic() + limit_s
+    while not holds():
+        if time.monotonic() > end:
+            raise SandboxError(f"{what} did not come within {limit_s:g} s")
+        time.sleep(pause_s)

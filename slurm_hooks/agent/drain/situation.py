@@ -1,0 +1,107 @@
+"""The inputs of a decision about this node, from the agent's findings, its records and slurmctld's state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from holdfast.policy import budget
+from holdfast.policy.budget import Admission
+from holdfast.policy.node_inputs import DrainInputs, NodeSituation, ReturnLimits
+from holdfast.policy.return_test import ReservedBy
+from holdfast.slurm.client import SlurmNode
+from holdfast.vocabulary import NodeState, SlurmName
+from slurm_hooks.agent.drain.record import Drained
+from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
+from slurm_hooks.settings.settings import Settings
+
+_HOOK_REASONS = ("Prolog error", "Epilog error")
+"""The reasons that slurmctld sets when a hook refuses the node. With a fault open, the hook only
+repeated Holdfast's own verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situations:
+    """The situations of one node: what does not change from step to step."""
+
+    name: SlurmName
+    boot_id: str
+    config: Settings
+
+    def of(
+        self,
+        inputs: DrainInputs,
+        drained: Drained | None,
+        node: SlurmNode,
+        table: Sequence[SlurmNode] | None,
+        reserved_by: ReservedBy,
+    ) -> NodeSituation:
+        """``node``: this node's state. ``table``: all nodes; None: the step asks nothing of the budget."""
+        limits = self.config.node.budget
+        gpus = self.config.node.expected_gpus
+        record = drained.demanding(inputs.uuids, gpus) if drained else None
+        gpu = record.gpu if record else None
+        # A drain that slurmctld lost is set again for its own code, whatever is open now.
+        code = inputs.worst.code if inputs.worst else record.code if record else ""
+        return NodeSituation(
+            inputs=inputs,
+            node=without_hook_drain(node) if inputs.worst else node,
+            boot_id=self.boot_id,
+            limits=self._limits(),
+            now=datetime.now(timezone.utc),
+            record=record,
+            gpu_recovered=_recovered(inputs, gpu),
+            admission=_admission(self.name, table, limits, code),
+            must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
+            reserved_by=reserved_by,
+        )
+
+    def _limits(self) -> ReturnLimits:
+        agent = self.config.agent
+        return ReturnLimits(
+            recheck_passes=agent.recheck_passes,
+            wait_s=agent.wait_s,
+            return_test=agent.return_test,
+            node_problem=self.config.node.reason_style is ReasonStyle.NODE_PROBLEM,
+            max_wait_s=agent.max_wait_s,
+            return_window_s=agent.return_window_s,
+            max_returns=agent.max_returns,
+        )
+
+
+def needs_budget(inputs: DrainInputs, drained: Drained | None, node: SlurmNode) -> bool:
+    """May the step drain the node, or withdraw its drain? Only then is the node table read, which costs
+    slurmctld a hundred times as much as one node.
+    """
+    if inputs.worst is None:
+        return False
+    unconfirmed = drained is not None and drained.record.at is None
+    return inputs.recount or unconfirmed or not without_hook_drain(node).drained_flag
+
+
+def _admission(
+    name: SlurmName, table: Sequence[SlurmNode] | None, limits: BudgetConfig, code: str
+) -> Admission | None:
+    """The budget's answer for a fault; ``None``: not needed."""
+    return budget.admit(name, table, limits, code) if table is not None and code else None
+
+
+def without_hook_drain(node: SlurmNode) -> SlurmNode:
+    """The node without a drain that slurmctld set because a Holdfast hook refused it.
+
+    The verdict is published before the drain, so a prolog may refuse the node first. The agent has
+    to take that drain over: no one else would ever end it.
+    """
+    if node.drained_flag and node.reason in _HOOK_REASONS:
+        return replace(node, states=node.states - {NodeState.DRAIN}, reason="")
+    return node
+
+
+def _recovered(inputs: DrainInputs, gpu: int | None) -> bool | None:
+    """Whether the drained GPU (all GPUs, if the fault is not that of a single one) answers and
+    requires no action; None: unknown.
+    """
+    if not inputs.recovered:
+        return None
+    return all(inputs.recovered.values()) if gpu is None else inputs.recovered.get(gpu)

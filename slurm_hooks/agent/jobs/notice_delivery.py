@@ -1,0 +1,185 @@
+"""Sends one notice by mail or to a webhook. Runs only in a contained worker: each may hang.
+
+No text that it returns contains the webhook's URL or a header: they are secrets.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pwd
+import re
+import stat
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from holdfast.adapters import command
+from holdfast.errors import CommandError
+from slurm_hooks.job.notice import Notice
+from slurm_hooks.settings.notify import JobEvent, NotifyConfig
+
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,127}")
+_MAX_FILE_BYTES = 16384
+_VERBS = {
+    JobEvent.RESTARTED: "restarts",
+    JobEvent.HELD: "is held",
+    JobEvent.FAILED: "has failed",
+    JobEvent.SLOW: "has become slower",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One notice for one channel. ``cluster``, ``node``: where it comes from; ``at``: epoch seconds."""
+
+    notice: Notice
+    channel: str
+    cluster: str
+    node: str
+    at: float
+
+
+def open_delivery(config: NotifyConfig) -> Callable[[object], Iterator[str]]:
+    """Answers each request with why it could not be delivered; with nothing if it was."""
+
+    def serve(request: object) -> Iterator[str]:
+        if not isinstance(request, Request):
+            raise TypeError(f"expected a Request, got {request!r}")
+        send = _mail if request.channel == "mail" else _post
+        problem = send(request, config)
+        if problem:
+            yield problem
+
+    return serve
+
+
+def subject(request: Request) -> str:
+    """One line for a subject or a chat."""
+    notice = request.notice
+    return f"job {notice.job} on {request.cluster} {_VERBS[notice.event]}"
+
+
+def body(request: Request) -> str:
+    """The mail's text."""
+    notice = request.notice
+    rows = [f"{subject(request)}: {notice.why}", "", f"attempt    {notice.attempt}"]
+    if notice.lost_s:
+        hours = f", about {notice.lost_gpu_hours:.2f} GPU hours" if notice.gpus else ""
+        rows.append(f"work lost  {notice.lost_s:.0f} s{hours}")
+    rows.append(f"all of it  holdfast explain {notice.job}")
+    if notice.event is JobEvent.HELD:
+        rows.append(f"release it scontrol release {notice.job}, once the cause is fixed")
+    return "\n".join(rows) + "\n"
+
+
+def document(request: Request, user: str) -> dict[str, object]:
+    """The JSON for a webhook. ``text`` is for receivers of Slack's form, which requires that &, < and >
+    are escaped."""
+    notice = request.notice
+    text = f"{subject(request)} ({user}): {notice.why}"
+    for char, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(char, escaped)
+    return {
+        "event": notice.event.value,
+        "job": notice.job,
+        "user": user,
+        "cluster": request.cluster,
+        "node": request.node,
+        "attempt": notice.attempt,
+        "why": notice.why,
+        "lost_s": round(notice.lost_s, 1),
+        "lost_gpu_hours": round(notice.lost_gpu_hours, 3) if notice.gpus else None,
+        "at": datetime.fromtimestamp(request.at, tz=timezone.utc).isoformat(timespec="seconds"),
+        "text": text,
+    }
+
+
+def _user(uid: int) -> str:
+    """The owner's name; empty: unknown, or not fit for a command line."""
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return ""
+    return name if _USER.fullmatch(name) else ""
+
+
+def _mail(request: Request, config: NotifyConfig) -> str:
+    user = _user(request.notice.owner)
+    if not user:
+        return f"uid {request.notice.owner} has no user name that fits"
+    argv = [word.replace("{user}", user) for word in config.mail]
+    to = next((word for word in argv[1:] if user in word and not word.startswith("-")), user)
+    head = f"To: {to}\nSubject: [holdfast] {subject(request)}\nAuto-Submitted: auto-generated\n"
+    plain = "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n"
+    try:
+        text = head + plain + "\n" + body(request)
+        done = command.complete(argv, timeout_s=config.timeout_s, stdin=text)
+    except (CommandError, OSError) as error:
+        return f"{argv[0]}: {getattr(error, 'problem', '') or type(error).__name__}"
+    return f"{argv[0]}: exit status {done.status}" if done.status else ""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would send the headers, which are secrets, to another host."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _post(request: Request, config: NotifyConfig) -> str:
+    assert config.webhook_file is not None  # noqa: S101 - the channel is chosen by it
+    try:
+        url, headers = webhook(config.webhook_file)
+    except (OSError, ValueError) as error:
+        return f"{config.webhook_file}: {getattr(error, 'strerror', None) or error}"
+    user = _user(request.notice.owner) or str(request.notice.owner)
+    data = json.dumps(document(request, user)).encode()
+    headers = {"Content-Type": "application/json", "User-Agent": "holdfast", **headers}
+    opener = urllib.request.build_opener(_NoRedirect)
+    try:
+        post = urllib.request.Request(url, data=data, headers=headers, method="POST")  # noqa: S310 - webhook()
+        with opener.open(post, timeout=config.timeout_s):
+            return ""
+    except urllib.error.HTTPError as error:
+        error.close()
+        return f"the webhook answers HTTP {error.code}"
+    except TimeoutError:
+        return f"the webhook does not answer within {config.timeout_s:g} s"
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return f"the webhook: {getattr(reason, 'strerror', None) or type(reason).__name__}"
+
+
+def webhook(path: Path) -> tuple[str, dict[str, str]]:
+    """URL and headers in the site's file. Raises OSError, and ValueError for a file that others than root
+    can read or change, or that is not of this form."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("not a regular file")
+        if found.st_uid not in (0, os.geteuid()) or stat.S_IMODE(found.st_mode) & 0o077:
+            raise ValueError("must belong to root and be readable by root only (mode 0600)")
+        lines = _lines(stream.read(_MAX_FILE_BYTES))
+    if not lines or not re.fullmatch(r"https?://[^\s/]+(/\S*)?", lines[0]):
+        raise ValueError("the first line must be a URL: https://HOST/PATH")
+    headers = [line.partition(":") for line in lines[1:]]
+    if not all(
+        sep and re.fullmatch(r"[A-Za-z0-9-]+", name) and value.strip()
+        for name, sep, value in headers
+    ):
+        raise ValueError("the lines after the first must be headers: NAME: VALUE")
+    return lines[0], {name: value.strip() for name, _, value in headers}
+
+
+def _lines(data: bytes) -> Sequence[str]:
+    try:
+        text = data.decode("ascii")
+    except UnicodeDecodeError:
+        raise ValueError("not ASCII text") from None
+    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,0 +1,114 @@
+"""What follows for a job under ``holdfast run`` from its state in Slurm and its marker. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from holdfast.slurm.client import SlurmJob
+from slurm_hooks.job import marker as markers
+from slurm_hooks.job.marker import Marker
+
+HASTE_S = 30.0
+"""How long a job is queried every 0.1 s after a change; then once a second."""
+_MAX_DELAY_S = 600.0
+"""A later start time is not a requeue delay but set by a person (``--begin``)."""
+ENDED_BADLY = frozenset({"FAILED", "OUT_OF_MEMORY"})
+"""States of a job whose launcher was killed. After NODE_FAIL Slurm requeues the job itself."""
+_SIGNALLED = (":1", ":2", ":3", ":10", ":12", ":15")
+"""Exit codes of a job whose batch script ended by SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 or SIGTERM.
+Only a person or a person's script sends these in a job that is not CANCELLED, TIMEOUT, …; the kernel
+sends SIGKILL."""
+_SETTLED_S = 3.0
+"""A job that has been running for this long has started its script, so its launcher is responsible
+again."""
+_WAITS = frozenset({"Resources", "Priority", "Dependency", "DependencyNeverSatisfied", "Licenses"})
+"""Reasons of a pending job whose start time has passed. For about a second after a requeue Slurm
+still shows why the last run ended (NonZeroExitCode), which means nothing yet."""
+_HELD = ("JobHeld", "launch failed")
+_LAUNCHER_KILLED = "137:0"
+"""The exit code of a batch script whose launcher was killed. A script that ends because a person requeues
+or holds its job is ended by a signal itself."""
+_UNDER_WAY = frozenset({"RUNNING", "CONFIGURING", "COMPLETING"})
+OF_THE_PROGRAM = "NonZeroExitCode"
+"""The state reason of a job whose script ran and failed; a start that slurmd refused has another
+reason."""
+
+
+class Next(Enum):
+    """The next step about a job."""
+
+    FORGET = "forget"
+    LOOK_SOON = "look soon"
+    LOOK_LATER = "look later"
+    REQUEUE = "requeue"
+    RELEASE = "release"
+    START = "start without Slurm's delay"
+
+
+def before_requeue(
+    marker: Marker,
+    job: SlurmJob,
+    since_s: float,
+    hangs: Callable[[], bool],
+    may_requeue: Callable[[], bool],
+) -> Next:
+    """The next step about a job in the run that its marker is about. ``since_s``: seconds since the
+    last change. ``hangs``: its launcher does not act on a fault of the node. ``may_requeue``: the
+    limits allow another run.
+    """
+    states = set(job.state.split("+"))
+    if states & {"RUNNING", "SUSPENDED", "CONFIGURING"}:
+        if marker.state != markers.RUNNING:
+            return Next.LOOK_SOON  # the launcher is about to requeue the job
+        if not hangs():
+            return Next.LOOK_LATER
+        return Next.REQUEUE if may_requeue() else Next.FORGET
+    if "COMPLETING" in states:
+        return Next.LOOK_SOON
+    if states & ENDED_BADLY:
+        # For example scancel --batch -s TERM. After the launcher's own request the signal is Slurm's: a
+        # slurmctld that was killed then has forgotten the requeue (seen on 26.05).
+        by_person = marker.state == markers.RUNNING and job.exit_code.endswith(_SIGNALLED)
+        return Next.REQUEUE if not by_person and may_requeue() else Next.FORGET
+    if "PENDING" in states and since_s < HASTE_S:
+        return Next.LOOK_SOON
+    return Next.FORGET  # cancelled, timed out or completed: not requeued
+
+
+def after_requeue(
+    marker: Marker,
+    job: SlurmJob,
+    since_s: float,
+    delay_s: float,
+    may_requeue: Callable[[], bool],
+) -> Next:
+    """The next step about a job that was requeued since. ``delay_s``: seconds until its start time."""
+    states = set(job.state.split("+"))
+    if "PENDING" not in states:
+        return Next.FORGET
+    if "COMPLETING" in states:
+        return Next.LOOK_SOON  # on the nodes of its last run
+    if _held_by_slurm(marker, job) and may_requeue():
+        return Next.RELEASE
+    if job.state_reason.startswith(_HELD) or delay_s > _MAX_DELAY_S:
+        return Next.FORGET  # held, or a start time set by a person
+    if job.state_reason == "BeginTime" or delay_s > 0:
+        return Next.START
+    if job.state_reason in _WAITS or job.state_reason.startswith("ReqNodeNotAvail"):
+        return Next.FORGET  # it may start, but waits for something else
+    return Next.LOOK_SOON if since_s < _MAX_DELAY_S else Next.FORGET
+
+
+def _held_by_slurm(marker: Marker, job: SlurmJob) -> bool:
+    """Slurm requeues a job with ``--requeue=expedite`` whose script failed, and holds it unless an
+    epilog failed (seen on 26.05.5). The launcher prevents that (Requeue=0) unless it was killed."""
+    killed = marker.state == markers.RUNNING and job.exit_code == _LAUNCHER_KILLED
+    return job.expedited and killed and "REQUEUE_HOLD" in job.state
+
+
+def patience_s(states: set[str]) -> float:
+    """How long a start is checked: until the job runs, and a little longer."""
+    if "PENDING" in states:
+        return HASTE_S
+    return _SETTLED_S if states & _UNDER_WAY else 0.0

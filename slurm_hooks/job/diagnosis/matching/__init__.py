@@ -1,0 +1,1 @@
+"""Matches the lines of a log with the signatures of failures."""

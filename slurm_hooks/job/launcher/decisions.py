@@ -1,0 +1,108 @@
+"""What follows a failed attempt: the evidence, the decision, and the nodes to avoid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import cached_property
+
+from holdfast.config.kill_switch_files import ALL, is_off
+from holdfast.policy.job.decision import decide
+from holdfast.policy.job.excluded_nodes import exclusion
+from holdfast.policy.job.facts import FailureKind, JobDecision, Next
+from holdfast.slurm.hostlist import names_in
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.job.launcher.inputs import Job, Tools
+from slurm_hooks.job.launcher.job_control import JobControl
+from slurm_hooks.job.log import say
+from slurm_hooks.job.outcome.agent_incidents import with_incidents
+from slurm_hooks.job.outcome.attempt_end import AttemptEnd, facts
+from slurm_hooks.job.outcome.job_look import JobLook
+from slurm_hooks.job.outcome.node_faults import JobSnapshot, spare_nodes
+from slurm_hooks.job.past_attempts import JournalAttempt, excluded_nodes, past
+from slurm_hooks.job.progress.pairs import pair_test
+from slurm_hooks.job.resume.search import next_checkpoint
+
+
+class Decisions:
+    """The decisions about one job. ``switched_off``: by ``off/all``, when it was first asked for."""
+
+    def __init__(self, job: Job, tools: Tools, control: JobControl, look: JobLook) -> None:
+        self._job, self._tools, self._control, self._look = job, tools, control, look
+
+    @cached_property
+    def switched_off(self) -> bool:
+        return is_off(ALL)
+
+    def decide(
+        self,
+        number: int,
+        snapshot: JobSnapshot,
+        ended: AttemptEnd,
+        history: Sequence[JournalAttempt],
+    ) -> JobDecision:
+        """What follows attempt ``number``, by the evidence, which goes into the journal with it."""
+        journal = self._tools.journal
+        reported = self._look.reported(snapshot)
+        snapshot = with_incidents(snapshot, reported, self._look.nodes)
+        ended = reported.applied_to(ended, snapshot)
+        if not snapshot.faults:
+            ended = self._tested(number, ended, history)
+        journal.add(
+            "evidence",
+            attempt=number,
+            faults=[fault.record() for fault in snapshot.faults or ()],
+            incidents=reported.records(),
+            attribution=reported.attribution_with(snapshot).value,
+            **ended.record(),
+        )
+        node_count = max(1, self._job.context.node_count)
+        known = facts(snapshot, ended, history, node_count, reported.job_fault)
+        if ended.suspects:
+            known = replace(known, spares=spare_nodes(self._tools.slurm, self._look.nodes))
+        tried = past(journal.events())
+        known = replace(known, next_checkpoint=next_checkpoint(self._job.checkpoints, tried))
+        decision = decide(known, self._tools.config, datetime.now(timezone.utc))
+        if self.switched_off:
+            decision = JobDecision(next=Next.FAIL, why="Holdfast is switched off (off/all)")
+        journal.add(
+            "decision",
+            attempt=number,
+            action=decision.next.value,
+            why=decision.why,
+            exclude=list(decision.exclude),
+        )
+        self.set_exclusion(decision.exclude, snapshot.job.excluded if snapshot.job else "")
+        say(f"decision: {decision.next.value}: {decision.why}")
+        return decision
+
+    def _tested(
+        self, number: int, ended: AttemptEnd, history: Sequence[JournalAttempt]
+    ) -> AttemptEnd:
+        """After the second timeout that names no rank: with what a test of the nodes in pairs finds."""
+        last = history[-1] if history else None
+        due = pair_test.is_due(
+            ended.cause,
+            suspects=ended.kind is FailureKind.NODE,
+            progressed=ended.progressed,
+            before=last.fingerprint if last and last.failed and not last.progressed else "",
+            nodes=len(self._look.nodes),
+        )
+        if not due or self.switched_off:
+            return ended
+        say("the second timeout that names no rank: testing the nodes in pairs")
+        job_id, signals = self._job.context.job_id, self._tools.signals
+        test = pair_test.run(job_id, self._look.nodes, lambda: signals.terminated)
+        say(pair_test.text(test))
+        failed = {node: list(others) for node, others in test.failed.items()}
+        self._tools.journal.add("pairs", attempt=number, tested=test.tested, failed=failed)
+        if not failed:
+            return ended
+        return replace(ended, kind=FailureKind.NODE, suspects=frozenset(map(SlurmName, failed)))
+
+    def set_exclusion(self, suspects: Sequence[SlurmName], listed: str) -> None:
+        """The nodes that the next run avoids, of which ``listed`` are those that the job avoids now."""
+        ours = excluded_nodes(self._tools.journal.events())
+        now = datetime.now(timezone.utc)
+        self._control.exclusion = exclusion(ours, suspects, names_in(listed), now)

@@ -1,0 +1,41 @@
+"""What the launcher works with: the job with its command line, and the interfaces to everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.slurm.client import SlurmClient
+from slurm_hooks.job.environment import JobContext
+from slurm_hooks.job.journal import Journal
+from slurm_hooks.job.launcher.time_limit import BeforeLimit
+from slurm_hooks.job.resume.argument import NO_CONTAINER, PathMap
+from slurm_hooks.job.step.run_step import StepSignals
+from slurm_hooks.settings.job import JobConfig
+from slurm_hooks.settings.notify import NotifyConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The command line of ``holdfast run`` in a job. ``paths``: how paths differ in its container.
+    ``before_limit``: ``--continue``. ``hang_timeout_s``: ``--hang-timeout``, None: as the site says.
+    """
+
+    context: JobContext
+    command: tuple[str, ...]
+    checkpoints: Path
+    paths: PathMap = NO_CONTAINER
+    before_limit: BeforeLimit | None = None
+    hang_timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """The launcher's interfaces: Slurm, the journal, the agent, signals."""
+
+    slurm: SlurmClient
+    journal: Journal
+    config: JobConfig
+    notify: NotifyConfig = field(default_factory=NotifyConfig)
+    run_dir: Path
+    signals: StepSignals

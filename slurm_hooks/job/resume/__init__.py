@@ -1,0 +1,1 @@
+"""Which checkpoint an attempt resumes from, and how the command learns it."""

@@ -1,0 +1,1 @@
+"""The kernel log: its records, and what they report."""

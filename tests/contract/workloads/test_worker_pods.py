@@ -1,0 +1,151 @@
+"""The eviction of worker pods on a real API server: kubectl drain waits for the job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from testbed.kube.local import ApiServer
+
+from holdfast.cli.commands.render import render_text
+from holdfast.errors import UsageError
+from holdfast.slurm.client import SlurmNode
+from holdfast.vocabulary import NodeState as S
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.kube.access import Right
+from k8s_bridge.kube.api import KubeFailed, KubeRefused
+from k8s_bridge.kube.client import KubeApi
+from k8s_bridge.worker_pods.evictable import EVICTABLE
+from k8s_bridge.worker_pods.protection import Protection, require
+from tests.unit.k8s_bridge.fake_cluster import Clock, FakeSlurm
+
+WORKERS = "soperator"
+PODS = f"/api/v1/namespaces/{WORKERS}/pods"
+GUARD = f"/apis/policy/v1/namespaces/{WORKERS}/poddisruptionbudgets/holdfast-workers"
+SELECTOR = "app.kubernetes.io/component=worker"
+
+
+class Workers:
+    def __init__(self, admin: ApiServer, access: BridgeConfig):
+        self.policy = replace(access, worker_pods_namespace=WORKERS)
+        self.root = KubeApi(BridgeConfig(kubeconfig=str(admin.kubeconfig), timeout_s=20))
+        self.kube = KubeApi(self.policy)
+        self.protection = Protection(self.kube, WORKERS)
+
+    def evicts(self, pod: str) -> bool:
+        """Would the API server evict it, as for kubectl drain? Nothing is evicted."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+        try:
+            self.root.request("POST", f"{PODS}/{pod}/eviction", {"dryRun": "All"}, body)
+        except KubeFailed as error:
+            return "429" not in str(error)
+        return True
+
+    def look(self, **states: frozenset[S]) -> int:
+        """A look of the bridge at Slurm's nodes worker-0 and worker-1."""
+        slurm = FakeSlurm(Clock())
+        nodes: list[SlurmNode] = []
+        for name, wanted in states.items():
+            slurm.add(name.replace("_", "-"), name)
+            nodes.append(replace(slurm.nodes()[-1], states=wanted))
+        self.protection.see(nodes, None)
+        return self.protection.step()
+
+    def until(self, holds: Callable[[], object]) -> None:
+        end = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < end, "it did not come about"
+            time.sleep(0.1)
+
+
+IDLE, BUSY = frozenset({S.IDLE}), frozenset({S.ALLOCATED})
+DRAINED, DRAINING = frozenset({S.IDLE, S.DRAIN}), frozenset({S.ALLOCATED, S.DRAIN})
+
+
+def installed_workers(admin: ApiServer, access: BridgeConfig) -> Iterator[Workers]:
+    """As an administrator installs it; removed afterwards."""
+    made = Workers(admin, access)
+    text = render_text("worker-pods", workers=SELECTOR)
+    admin.kubectl("apply", "-f", "-", stdin=text)
+    made.until(lambda: made.kube.may(Right("patch", "pods", namespace=WORKERS)))
+    yield made
+    made.protection.see([], None)
+    made.protection.step()
+    admin.kubectl("delete", "-f", "-", stdin=text)
+
+
+@pytest.fixture(scope="module")
+def workers(api_server: ApiServer, bridge_policy: BridgeConfig) -> Iterator[Workers]:
+    for made in installed_workers(api_server, bridge_policy):
+        # What the disruption controller writes, as no pod may be missing.
+        numbers = {"disruptionsAllowed": 0, "currentHealthy": 2, "expectedPods": 2}
+        status = {"observedGeneration": 1, "desiredHealthy": 2**31 - 1, **numbers}
+        made.root.request("PATCH", f"{GUARD}/status", body={"status": status})
+        yield made
+
+
+def test_only_the_pod_of_a_drained_node_without_a_job_is_evicted(workers: Workers) -> None:
+    assert workers.look(worker_0=IDLE, worker_1=BUSY) == 0
+    assert not workers.evicts("worker-0")
+    assert not workers.evicts("worker-1")
+    assert workers.look(worker_0=DRAINED, worker_1=DRAINING) == 1
+    assert workers.evicts("worker-0")
+    assert not workers.evicts("worker-1"), "a job runs in it"
+    assert workers.look(worker_0=DRAINED, worker_1=DRAINED) == 1
+    assert workers.evicts("worker-1")
+    assert workers.look(worker_0=IDLE, worker_1=DRAINED) == 1
+    assert not workers.evicts("worker-0"), "undrained: a job may start in it"
+
+
+def test_a_bridge_that_starts_anew_or_knows_nothing_changes_no_label(workers: Workers) -> None:
+    workers.look(worker_0=DRAINED, worker_1=BUSY)
+    workers.protection = Protection(workers.kube, WORKERS)
+    assert workers.look(worker_0=DRAINED, worker_1=BUSY) == 0
+    workers.protection.see(None, None)
+    assert workers.protection.step() == 0
+    assert workers.evicts("worker-0")
+
+
+def test_a_node_without_a_pod_stops_nobody(workers: Workers) -> None:
+    workers.look(worker_0=IDLE, worker_1=IDLE)
+    assert workers.look(worker_0=DRAINED, worker_9=DRAINED) == 1
+    assert workers.evicts("worker-0")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"metadata": {"labels": {"app.kubernetes.io/component": "other"}}},
+        {"metadata": {"labels": {EVICTABLE: "true", "a": "b"}}},
+        {"metadata": {"annotations": {"a": "b"}}},
+        {"metadata": {"finalizers": ["example.org/x"]}},
+        {"spec": {"activeDeadlineSeconds": 1}},
+    ],
+    ids=str,
+)
+def test_the_bridges_token_changes_nothing_else_of_a_pod(
+    workers: Workers, patch: dict[str, object]
+) -> None:
+    def is_denied() -> bool:
+        try:
+            workers.kube.request(
+                "PATCH", f"{PODS}/worker-0", body={"metadata": {"labels": {"x": "y"}}}
+            )
+        except KubeRefused:
+            return True
+        return False
+
+    workers.until(is_denied)  # a new policy takes effect within about a second
+    with pytest.raises(KubeRefused, match=r"403: .*denied request: of a pod"):
+        workers.kube.request("PATCH", f"{PODS}/worker-0", body=patch)
+
+
+def test_a_missing_right_is_named_at_the_start(workers: Workers) -> None:
+    require(workers.kube, workers.policy, "kubeconfig")
+    other = replace(workers.policy, worker_pods_namespace="default")
+    with pytest.raises(
+        UsageError, match="may not list pods in default, patch pods in default; add"
+    ):
+        require(workers.kube, other, "kubeconfig")

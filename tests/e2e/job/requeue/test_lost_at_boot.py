@@ -1,0 +1,75 @@
+"""A node that boots within seconds of a job's start: slurmctld does not notice, and the job must not hang."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from testbed.box import Box
+
+from tests.e2e import cluster
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+LOG = "/var/log/holdfast/agent.{}.log"
+NOTICED_S = 40.0
+"""The agent looks 15 s after the boot; slurmctld itself would notice after 55 s."""
+
+
+def submit(box: Box, node: str) -> str:
+    words = ["sbatch", "--parsable", "--nodes=1", f"--nodelist={node}", "--requeue", "--chdir=/tmp"]
+    as_alice = ["setpriv", "--reuid=2001", "--regid=2001", "--clear-groups"]
+    done = box.run([*as_alice, *words, "--output=/dev/null", "--wrap=sleep 25"])
+    return done.stdout.strip()
+
+
+def shown(box: Box, job: str, what: str) -> str:
+    return box.run(["squeue", "--noheader", f"--jobs={job}", f"--Format={what}"]).stdout.strip()
+
+
+def _slurmctld_noticed(box: Box, job: str) -> bool:
+    """slurmctld itself requeued the job, when the node registered or because of its unexpected reboot."""
+    text = box.path("/var/log/slurm/slurmctld.log").read_text(errors="replace")
+    noticed = rf"JobId={job} (missing from batch node|due to failure of node)"
+    return re.search(noticed, text) is not None
+
+
+def test_a_job_that_a_boot_ended_at_its_start_is_requeued(clean_box: Box) -> None:
+    box, node = clean_box, "worker-3"
+    log = box.path(LOG.format(node))
+    job = submit(box, node)
+    try:
+        cluster.wait_for(lambda: shown(box, job, "State") == "RUNNING", "the job's start")
+        box.reboot(node)
+        cluster.wait_for(
+            lambda: shown(box, job, "State") == "PENDING",
+            "the requeue",
+            NOTICED_S,
+            lambda: log.read_text()[-3000:],
+        )
+        # By the agent, which logs it a moment later, or by slurmctld, where a busy machine needs more than
+        # 20 s to boot.
+        by_agent = f"{job}: requeued, because this node's boot ended it"
+        cluster.wait_for(
+            lambda: by_agent in log.read_text() or _slurmctld_noticed(box, job), "who requeued it"
+        )
+        assert shown(box, job, "RestartCnt") == "1"
+    finally:
+        box.run(["scancel", job])
+
+
+def test_a_job_that_starts_after_a_boot_is_left_alone(clean_box: Box) -> None:
+    box, node = clean_box, "worker-2"
+    box.reboot(node)
+    cluster.wait_for(lambda: cluster.in_service(box, node), f"{node} in service")
+    job = submit(box, node)
+    try:
+        cluster.wait_for(
+            lambda: "JobState=COMPLETED" in box.run(["scontrol", "show", "job", job]).stdout,
+            "the end",
+            60,
+            lambda: box.run(["scontrol", "show", "job", job]).stdout,
+        )
+        assert "Restarts=0" in box.run(["scontrol", "show", "job", job]).stdout
+    finally:
+        box.run(["scancel", job], check=False)

@@ -1,0 +1,33 @@
+"""A few of the ways for a job to die that ``scripts/bench deaths`` causes, all at once."""
+
+from __future__ import annotations
+
+import pytest
+from measure.deaths import campaign
+from measure.deaths.catalogue import DEATHS
+from measure.deaths.job import install
+from testbed.box import Box
+
+pytestmark = pytest.mark.e2e
+
+_FAST = {
+    "signal-kill",
+    "host-out-of-memory",
+    "import-error",
+    "connection-refused",
+    "torn-checkpoint",
+    "unloadable-checkpoint",
+    "hup-step",
+    "admin-suspend",
+    "admin-requeuehold",
+    "script-killed",
+}
+
+
+def test_the_right_action_follows(clean_box: Box) -> None:
+    chosen = [death for death in DEATHS if death.name in _FAST]
+    assert len(chosen) == len(_FAST)
+    install(clean_box)
+    results = campaign.run(clean_box, chosen, lambda _: None)
+    wrong = {result.death.name: (result.problems, result.log) for result in results}
+    assert {name for name, (problems, _) in wrong.items() if problems} == set(), wrong

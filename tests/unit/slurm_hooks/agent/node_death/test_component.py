@@ -1,0 +1,141 @@
+"""The component without Slurm; with it: tests/e2e/node/test_node_death.py."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config.schema import ClusterConfig, SlurmConfig
+from holdfast.policy.node_death.heartbeat import Death
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.agent.component import NEVER
+from slurm_hooks.agent.node_death.component import NodeDeath
+from slurm_hooks.agent.node_death.step import Table
+from slurm_hooks.settings.sections import AgentConfig, NodeDeathConfig, NodeDeathMode
+from slurm_hooks.settings.settings import Settings
+
+ME, X = SlurmName("worker-1"), SlurmName("worker-2")
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("", 0))
+        return int(taken.getsockname()[1])
+
+
+class Site:
+    """A node with a key, without Slurm's commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.notes: list[tuple[str, dict[str, Any]]] = []
+        self.made: list[NodeDeath] = []
+        (folder / "key").write_bytes(b"s" * 64)
+        (folder / "key").chmod(0o600)
+
+    def component(self, mode: NodeDeathMode = NodeDeathMode.ACT, key: str = "key") -> NodeDeath:
+        death = NodeDeathConfig(mode=mode, port=self.port, key_file=str(self.folder / key))
+        settings = Settings(
+            path=self.folder / "holdfast.yaml",
+            cluster=ClusterConfig(slurm=SlurmConfig(bin=str(self.folder), timeout_s=1)),
+            agent=AgentConfig(node_death=death),
+        )
+        made = NodeDeath(ME, settings, self.note, lambda: True)
+        self.made.append(made)
+        return made
+
+    def note(self, event: str, **facts: Any) -> None:
+        self.notes.append((event, facts))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    for component in made.made:
+        component.close()
+
+
+def turn_until(component: NodeDeath, condition: Any, limit_s: float = 60) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end
+        component.turn(time.monotonic())
+        time.sleep(0.01)
+
+
+def test_off_is_off(site: Site) -> None:
+    component = site.component(NodeDeathMode.OFF)
+    component.turn(time.monotonic())
+    assert component.next_at == NEVER
+    assert component.workers == []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("", site.port))  # nobody has it
+
+
+def test_without_a_key_nothing_is_sent_and_the_log_says_so_once(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    component = site.component(key="missing")
+    component.turn(time.monotonic())
+    assert component.next_at > time.monotonic() + 30
+    component._next = 0.0
+    component.turn(time.monotonic())
+    assert capsys.readouterr().err.count("dead nodes are not looked for") == 1
+
+
+def test_a_taken_port_is_tried_again(site: Site) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("", site.port))
+        component = site.component()
+        component._table_at = NEVER  # a worker would inherit the port for a moment
+        component.turn(time.monotonic())
+        assert component.next_at > time.monotonic() + 30
+    component._next = 0.0
+    component.turn(time.monotonic())
+    assert component.next_at < time.monotonic() + 1
+
+
+def test_it_sends_to_its_neighbours_as_often_as_it_should(site: Site) -> None:
+    component = site.component()
+    component._take_table(Table(names=(ME, X), addresses={X: ("127.0.0.1", 1)}))
+    component.turn(time.monotonic())
+    assert component.next_at - time.monotonic() <= 0.4
+    network = component._network
+    assert network is not None
+    (data,) = network.receive()  # X has this machine's address here
+    assert b'"worker-1","worker-2"' in data
+
+
+@pytest.mark.parametrize("switch", ["all", "node_death"])
+def test_a_kill_switch_stops_it(site: Site, switch: str) -> None:
+    (site.folder / "off").mkdir()
+    (site.folder / "off" / switch).touch()
+    component = site.component()
+    component._table_at = NEVER
+    component._deaths.append(Death(name=X, silent_s=2.0, agreed=(ME,), run="r"))
+    component.turn(time.monotonic())
+    assert component._deaths == []
+    assert component.workers == []
+
+
+def test_without_slurm_a_death_is_logged_and_tried_again(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    component = site.component()
+    component._table_at = NEVER
+    component._deaths.append(Death(name=X, silent_s=2.0, agreed=(ME,), run="r"))
+    text = ""
+
+    def failed() -> bool:
+        nonlocal text
+        text += capsys.readouterr().err
+        return "node not set DOWN" in text
+
+    turn_until(component, failed)
+    assert site.notes == []

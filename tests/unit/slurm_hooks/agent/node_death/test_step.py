@@ -1,0 +1,149 @@
+"""The order of reads and writes. With real Slurm: tests/e2e/node/test_node_death.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import Refused, Unavailable
+from holdfast.policy.node_death.heartbeat import Death
+from holdfast.slurm.client import RunningJob, SlurmJob, SlurmNode
+from holdfast.vocabulary import NodeState, SlurmName
+from slurm_hooks.agent.node_death import step as steps
+from slurm_hooks.agent.node_death.step import Step
+from slurm_hooks.settings.settings import Settings
+
+X, ME = SlurmName("worker-2"), SlurmName("worker-1")
+DEATH = Death(name=X, silent_s=2.1, agreed=(ME, SlurmName("worker-3")), run="0a1b")
+NOW = datetime(2026, 11, 22, 20, tzinfo=timezone.utc)
+
+
+@dataclass
+class Slurm:
+    """One node and one job, in the memory of the test."""
+
+    node: SlurmNode
+    slow_s: float = 0.0
+    job_states: list[str] = field(default_factory=lambda: ["PENDING"])
+    start_at: datetime | None = NOW + timedelta(seconds=121)
+    did: list[Any] = field(default_factory=list)
+
+    def nodes(self, _names: Sequence[SlurmName]) -> list[SlurmNode]:
+        time.sleep(self.slow_s)
+        return [self.node]
+
+    def nodes_fast(self) -> list[SlurmNode]:
+        return [self.node]
+
+    def running_jobs(self, name: SlurmName) -> list[RunningJob]:
+        return [
+            RunningJob(job_id=5, batch_host=name, start_at=NOW),
+            RunningJob(job_id=6, batch_host="worker-9", start_at=NOW),
+        ]
+
+    def set_down(self, names: Sequence[SlurmName], reason: str) -> None:
+        self.did.append(("down", *names))
+        self.node = SlurmNode(name=X, states=frozenset({NodeState.DOWN}), reason=reason)
+
+    def resume(self, names: Sequence[SlurmName]) -> None:
+        self.did.append(("resume", *names))
+
+    def clock(self) -> datetime:
+        return NOW
+
+    def job(self, job_id: int) -> SlurmJob | None:
+        state = self.job_states.pop(0) if self.job_states else ""
+        if state == "silent":
+            raise Unavailable(["scontrol"], "no answer")
+        return SlurmJob(
+            job_id=job_id,
+            name="j",
+            user="alice",
+            state=state,
+            state_reason="BeginTime",
+            restarts=1,
+            requeue=True,
+            start_at=self.start_at,
+        )
+
+    def start_now(self, job_id: int) -> None:
+        self.did.append(("start", job_id))
+
+
+def made(slurm: Slurm, *, act: bool = True, me: SlurmName = ME) -> Step:
+    step = Step(me, Settings(path=Path("/nowhere/holdfast.yaml")), b"k" * 32, act=act)
+    step._slurm = slurm  # type: ignore[assignment]
+    return step
+
+
+def idle(address: str = "127.0.0.2") -> SlurmNode:
+    return SlurmNode(name=X, states=frozenset({NodeState.IDLE}), address=address)
+
+
+def test_it_is_set_down_and_the_jobs_of_its_batch_host_are_known() -> None:
+    slurm = Slurm(idle())
+    outcome = made(slurm).set_down(DEATH, "127.0.0.2")
+    assert slurm.did == [("down", X)]
+    assert (outcome.written, outcome.jobs, outcome.why) == (True, (5,), "")
+
+
+def test_in_mode_observe_nothing_is_written() -> None:
+    slurm = Slurm(idle())
+    outcome = made(slurm, act=False).set_down(DEATH, "127.0.0.2")
+    assert slurm.did == []
+    assert (outcome.written, outcome.why) == (False, "")
+    assert "NODE_DEATH" in outcome.reason
+
+
+def test_a_node_with_another_address_by_now_is_left_alone() -> None:
+    slurm = Slurm(idle("127.0.0.9"))
+    assert "its address is 127.0.0.9" in made(slurm).set_down(DEATH, "127.0.0.2").why
+    assert slurm.did == []
+
+
+def test_a_drained_node_keeps_its_reason() -> None:
+    slurm = Slurm(SlurmNode(name=X, states=frozenset({NodeState.DRAIN}), reason="fan"))
+    assert "fan" in made(slurm).set_down(DEATH, "").why
+    assert slurm.did == []
+
+
+def test_an_old_decision_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """slurmctld was frozen: the node may be back."""
+    monkeypatch.setattr(steps, "_DECISION_S", 0.01)
+    slurm = Slurm(idle(), slow_s=0.05)
+    with pytest.raises(Refused, match="needed more than"):
+        made(slurm).set_down(DEATH, "127.0.0.2")
+    assert slurm.did == []
+
+
+def test_the_node_itself_ends_what_agents_did_and_nothing_else() -> None:
+    slurm = Slurm(idle())
+    assert made(slurm, me=X).come_back() == ""
+    made(slurm).set_down(DEATH, "127.0.0.2")
+    assert "not dead" in made(slurm, me=X).come_back()
+    assert slurm.did == [("down", X), ("resume", X)]
+    forged = slurm.node.reason[:-1] + ("0" if slurm.node.reason[-1] != "0" else "1")
+    slurm.node = SlurmNode(name=X, states=frozenset({NodeState.DOWN}), reason=forged)
+    assert made(slurm, me=X).come_back() == ""
+
+
+def test_requeued_jobs_start_once_their_epilogs_have_ended() -> None:
+    slurm = Slurm(idle(), job_states=["PENDING+COMPLETING", "silent", "PENDING", "RUNNING"])
+    step = made(slurm)
+    assert step.start((5,)) == ((5,), ())
+    assert step.start((5,)) == ((5,), ())
+    assert step.start((5,)) == ((), ("5: starts without Slurm's requeue delay",))
+    assert step.start((5,)) == ((), ())
+    assert slurm.did == [("start", 5)]
+
+
+def test_a_start_time_that_a_person_set_stays() -> None:
+    slurm = Slurm(idle(), start_at=NOW + timedelta(hours=2))
+    assert made(slurm).start((5,)) == ((), ())
+    assert slurm.did == []

@@ -1,0 +1,82 @@
+"""What the launcher keeps of its looks at the job: its name, its flags, and new incidents only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from holdfast.errors import Unavailable
+from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
+from holdfast.vocabulary import NodeState, SlurmName
+from slurm_hooks.job.environment import JobContext
+from slurm_hooks.job.outcome.job_look import JobLook
+
+JOB = SlurmJob(
+    job_id=7, name="t", user="alice", state="RUNNING", state_reason="", restarts=0, requeue=True
+)
+CONTEXT = JobContext(
+    job_id=7, restarts=0, nodes="worker-[0-1]", node_count=2, host="worker-0", started_at=0.0
+)
+
+
+@dataclass
+class FakeSlurm:
+    """slurmctld with one job and its nodes."""
+
+    row: SlurmJob = JOB
+    states: frozenset[NodeState] = frozenset({NodeState.ALLOCATED})
+    reason: str = ""
+    silent: bool = False
+
+    def job(self, job_id: int) -> SlurmJob | None:
+        if self.silent:
+            raise Unavailable(["scontrol"], "no answer in 10 s")
+        return self.row if job_id == self.row.job_id else None
+
+    def nodes(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
+        if self.silent:
+            raise Unavailable(["scontrol"], "no answer in 10 s")
+        return [SlurmNode(name=name, states=self.states, reason=self.reason) for name in names]
+
+
+def look_at(slurm: FakeSlurm) -> JobLook:
+    return JobLook(CONTEXT, cast("SlurmClient", slurm))
+
+
+def test_a_task_of_an_array_has_squeues_name_from_the_first_look_on() -> None:
+    slurm = FakeSlurm(replace(JOB, array_task="5_3", expedited=True))
+    look = look_at(slurm)
+    assert (look.name, look.expedited) == ("7", False)
+    assert look.look().job == slurm.row
+    assert (look.name, look.expedited) == ("5_3", True)
+    slurm.silent = True
+    assert look.look().job is None
+    assert (look.name, look.expedited) == ("5_3", True)
+
+
+def test_its_nodes_are_those_of_the_allocation() -> None:
+    look = look_at(FakeSlurm())
+    assert look.nodes == ("worker-0", "worker-1")
+    assert [node.name for node in look.look().nodes] == ["worker-0", "worker-1"]
+
+
+def test_nodes_are_healthy_only_where_slurm_answers_and_shows_no_fault() -> None:
+    slurm = FakeSlurm()
+    look = look_at(slurm)
+    assert look.are_nodes_healthy(look.look())
+    slurm.states = frozenset({NodeState.ALLOCATED, NodeState.DRAIN})
+    slurm.reason = "holdfast:XID79: GPU 3 fell off"
+    assert not look.are_nodes_healthy(look.look())
+    slurm.silent = True
+    assert not look.are_nodes_healthy(look.look())
+
+
+def test_incidents_from_before_the_attempt_do_not_count() -> None:
+    slurm = FakeSlurm(replace(JOB, admin_comment="holdfast: XID79 node=worker-1 run=0 at=5"))
+    look = look_at(slurm)
+    snapshot = look.look()
+    assert [incident.code for incident in snapshot.incidents] == ["XID79"]
+    assert look.reported(snapshot).fatal_nodes == {"worker-1"}
+    look.earlier = snapshot.incidents
+    assert not look.reported(look.look()).fatal_nodes

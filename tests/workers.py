@@ -1,0 +1,89 @@
+"""Which tests a worker of pytest-xdist takes together, and in which order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WITH_BOX = ("tests/chaos", "tests/contract/test_slurm.py", "tests/e2e", "tests/hostile")
+OWN_BOX = ("tests/chaos/test_campaign.py", "tests/terraform/test_pods.py")
+"""They start a box of their own, so they need not share a process with others."""
+WITH_API_SERVER = "tests/contract"
+"""A folder whose tests share an API server, which starts in some seconds of CPU."""
+LONGEST_FIRST = (
+    "e2e/job",
+    "e2e/node",
+    "e2e/detection",
+    "chaos",
+    "e2e",
+    "terraform/test_pods.py",
+    "hostile",
+    "contract",
+    "packages",
+    "terraform",
+    "fuzz",
+    "component",
+)
+"""Folders and files under tests/ in the order in which they are started; tests/unit comes last."""
+
+
+def scope(nodeid: str) -> str:
+    """Tests of one scope run in one process, one after the other: a file, a folder and a Slurm release
+    (``tests/e2e/job 26.05``), which share a box, or the folder of those that share an API server.
+    """
+    file, _, rest = nodeid.partition("::")
+    found = re.search(r"\[([0-9]+\.[0-9]+)", rest)
+    if found is None or not file.startswith(WITH_BOX):
+        return WITH_API_SERVER if file.startswith(WITH_API_SERVER) else file
+    return f"{file if file in OWN_BOX else Path(file).parent} {found[1]}"
+
+
+def release(scope: str) -> str:
+    """The Slurm release of a scope; empty where it needs none."""
+    return scope.partition(" ")[2]
+
+
+def rank(scope: str, tests: int, has: str) -> tuple[bool, bool, int, int]:
+    """The scope with the lowest rank is next. ``has``: the release of the worker's last scope with a box.
+
+    What needs a box comes first, because it waits most of the time while unit tests compute. A box starts in
+    10 s of CPU: the worker goes on with its release.
+    """
+    file = scope.partition(" ")[0]
+    names = (file, Path(file).parent.as_posix())
+    places = [place for place, name in enumerate(LONGEST_FIRST) if f"tests/{name}" in names]
+    return (
+        not release(scope) and file not in OWN_BOX,
+        bool(has and release(scope) and release(scope) != has),
+        min(places, default=len(LONGEST_FIRST)),
+        -tests,
+    )
+
+
+def scheduler(config: pytest.Config, log: Any) -> Any:
+    """pytest-xdist's own ``--dist loadscope`` with these scopes in this order.
+
+    Grouping by marks (loadgroup) does nothing under pytest 9.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByBox(LoadScopeScheduling):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(config, log)
+            self._releases: dict[Any, str] = {}
+
+        def _split_scope(self, nodeid: str) -> str:
+            return scope(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            has = self._releases.get(node, "")
+            queue = self.workqueue
+            first = min(queue, key=lambda name: rank(name, len(queue[name]), has))
+            self._releases[node] = release(first) or has
+            queue.move_to_end(first, last=False)
+            super()._assign_work_unit(node)
+
+    return ByBox()
