@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,10 @@ GIVEN_ROOT = os.environ.get("HOLDFAST_TEST_ROOT", "")
 """A root made elsewhere (scripts/sandbox up --root): its release is tested as one more."""
 FAILED = pytest.StashKey[bool]()
 """Whether the test has failed, for the fixtures that it used."""
+RETRIES = int(os.environ.get("HOLDFAST_TEST_RETRIES") or 0)
+LINES_AT_ONCE = 25
+STARTS = 4
+"""After so many boxes in a row that did not start a worker starts no other: each try takes minutes."""
 NO_PYSLURM = "HOLDFAST_TEST_ROOT names no root with a Slurm and its pyslurm in it"
 
 # pytest-xdist sets it for its workers, and Holdfast's commands wrap their tables at it.
@@ -74,10 +80,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     For unattended, shared machines (.ci/run). The default is 0: a test that fails sometimes has found
     a fault that occurs sometimes.
     """
-    retries = int(os.environ.get("HOLDFAST_TEST_RETRIES") or 0)
     for item in items:
-        if retries:
-            item.add_marker(pytest.mark.flaky(reruns=retries))
+        if RETRIES:
+            item.add_marker(pytest.mark.flaky(reruns=RETRIES))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """``HOLDFAST_TEST_END``: the time (epoch seconds) after which no test starts; .ci/run has a limit."""
+    end = float(os.environ.get("HOLDFAST_TEST_END") or "inf")
+    if time.time() > end:
+        item.session.shouldfail = "the time for the tests is over (HOLDFAST_TEST_END)"
+        pytest.fail(item.session.shouldfail, pytrace=False)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Unattended: print a failure when it occurs. A run that is ended from outside prints no summary."""
+    if RETRIES and report.outcome not in ("passed", "skipped") and not _in_worker():
+        print(_at_once(report), file=sys.__stderr__, flush=True)
+
+
+def _in_worker() -> bool:
+    """Whether this process is a worker of pytest-xdist, whose reports the main process gets."""
+    return "PYTEST_XDIST_WORKER" in os.environ
+
+
+def _at_once(report: pytest.TestReport) -> str:
+    """A failure in at most ``LINES_AT_ONCE`` lines of each part: the end tells most."""
+    seconds = f"{report.duration:.0f} s"
+    lines = [f"\n{report.outcome}: {report.nodeid} ({report.when}, {seconds})"]
+    for text in (report.longreprtext, report.capstdout, report.capstderr):
+        lines += text.splitlines()[-LINES_AT_ONCE:]
+    return "\n".join(lines)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -98,19 +132,32 @@ class Boxes:
     def __init__(self) -> None:
         self._release = ""
         self._box: Box | None = None
+        self._problems: list[str] = []
+        """Why boxes did not start, since one did."""
 
     def get(self, release: str) -> Box:
         if self._box is None or release != self._release:
             self.end()
-            given = release == _given_release()
-            self._box = Box.up(
-                f"test-{release}-{os.getpid()}",
-                slurm=None if given else release,
-                root=GIVEN_ROOT if given else None,
-                owner_pid=os.getpid(),
-            )
+            if len(self._problems) >= STARTS:
+                pytest.fail(f"no box starts here: {self._problems[0]}", pytrace=False)
+            try:
+                self._box = self._start(release)
+            except BaseException as error:
+                self._problems.append(f"{type(error).__name__}: {error}")
+                raise
+            self._problems.clear()
             self._release = release
         return self._box
+
+    @staticmethod
+    def _start(release: str) -> Box:
+        given = release == _given_release()
+        return Box.up(
+            f"test-{release}-{os.getpid()}",
+            slurm=None if given else release,
+            root=GIVEN_ROOT if given else None,
+            owner_pid=os.getpid(),
+        )
 
     def repair(self, release: str) -> None:
         """No job, no fault, every node in service. A box that cannot be repaired ends."""
