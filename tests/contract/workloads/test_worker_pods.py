@@ -24,7 +24,6 @@ from tests.unit.k8s_bridge.fake_cluster import Clock, FakeSlurm
 WORKERS = "soperator"
 PODS = f"/api/v1/namespaces/{WORKERS}/pods"
 GUARD = f"/apis/policy/v1/namespaces/{WORKERS}/poddisruptionbudgets/holdfast-workers"
-SELECTOR = "app.kubernetes.io/component=worker"
 
 
 class Workers:
@@ -67,7 +66,7 @@ DRAINED, DRAINING = frozenset({S.IDLE, S.DRAIN}), frozenset({S.ALLOCATED, S.DRAI
 def installed_workers(admin: ApiServer, access: BridgeConfig) -> Iterator[Workers]:
     """As an administrator installs it; removed afterwards."""
     made = Workers(admin, access)
-    text = render_text("worker-pods", workers=SELECTOR)
+    text = render_text("worker-pods")
     admin.kubectl("apply", "-f", "-", stdin=text)
     made.until(lambda: made.kube.may(Right("patch", "pods", namespace=WORKERS)))
     yield made
@@ -129,10 +128,10 @@ def test_the_bridges_token_changes_nothing_else_of_a_pod(
     workers: Workers, patch: dict[str, object]
 ) -> None:
     def is_denied() -> bool:
+        # Another value each time: a patch that changes nothing is allowed.
+        body = {"metadata": {"labels": {"x": str(time.monotonic_ns())}}}
         try:
-            workers.kube.request(
-                "PATCH", f"{PODS}/worker-0", body={"metadata": {"labels": {"x": "y"}}}
-            )
+            workers.kube.request("PATCH", f"{PODS}/worker-0", body=body)
         except KubeRefused:
             return True
         return False
