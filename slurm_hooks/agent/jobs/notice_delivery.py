@@ -14,13 +14,12 @@ import stat
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from holdfast.adapters import command
 from holdfast.errors import CommandError
-from slurm_hooks.job.notice import Notice
+from slurm_hooks.agent.jobs.notices import Request
 from slurm_hooks.settings.notify import JobEvent, NotifyConfig
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,127}")
@@ -31,17 +30,6 @@ _VERBS = {
     JobEvent.FAILED: "has failed",
     JobEvent.SLOW: "has become slower",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One notice for one channel. ``cluster``, ``node``: where it comes from; ``at``: epoch seconds."""
-
-    notice: Notice
-    channel: str
-    cluster: str
-    node: str
-    at: float
 
 
 def open_delivery(config: NotifyConfig) -> Callable[[object], Iterator[str]]:

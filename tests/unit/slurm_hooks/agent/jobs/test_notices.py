@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.agent.jobs import notice_delivery, notices
-from slurm_hooks.agent.jobs.notice_delivery import Request, open_delivery, webhook
-from slurm_hooks.agent.jobs.notices import Notifier
+from slurm_hooks.agent.jobs.notice_delivery import open_delivery, webhook
+from slurm_hooks.agent.jobs.notices import Notifier, Request
 from slurm_hooks.job.launcher.notices import Notices
 from slurm_hooks.job.notice import Notice
 from slurm_hooks.settings.notify import JobEvent, NotifyConfig
