@@ -44,13 +44,14 @@ _ANSWERED_S = 5.0
 _SELDOM_S = 10.0
 """Between two connects to a node without any sign of life; else there is one each interval."""
 _AGENT_GONE_S = 10.0
-"""Without heartbeats while the kernel answers: only the agent is gone, and it has to be heard anew."""
+"""Without heartbeats while the kernel answers: only the agent is gone, and it has to be heard again."""
 _GIVE_UP_S = 30.0
 """A silence without a decision is left to Slurm's own time-out."""
 _TURN_S = 1.0
 """Each further watcher waits so much longer, so that normally one of them writes."""
 _ABSENT_S = 60.0
 """A node that was not heard for so long counts neither as a watcher nor as one that fell silent."""
+_LEAST_WATCHERS = 2
 _NEVER = float("-inf")
 
 
@@ -83,7 +84,7 @@ class _Neighbour:
         return max(self.beat_at, self.answered_at)
 
     def forget(self) -> None:
-        """It has to be heard anew before its silence means anything again."""
+        """It has to be heard again before its silence means anything."""
         self.beats, self.asked = 0, False
 
 
@@ -139,6 +140,12 @@ class Watch:
         """This node could not even try to connect."""
         if name in self._near:
             self._near[name].blind = True
+
+    def is_dead(self, name: SlurmName, now: float) -> bool:
+        """Whether a ``Death`` of an earlier round still holds: since then no sign of life, nobody else settled
+        it, and no other node fell silent."""
+        near = self._near.get(name)
+        return near is not None and near.asked and self._view(near, now) >= self._silent_s
 
     def settle(self, name: SlurmName, *, done: bool, retry: bool = False) -> None:
         """The end of what a ``Death`` led to. ``done``: Slurm was told, or would have been; ``retry``:
@@ -289,8 +296,9 @@ class Watch:
         agree = [who for who, view in opinions.items() if view >= self._silent_s]
         watchers = neighbours(self._order, name, WATCHED)
         there = [who for who in watchers if who == self._me or self._present(who, now)]
-        if len(agree) + 1 < 2 or 2 * (len(agree) + 1) <= len(there):
-            return (), f"{len(agree) + 1} of {len(there)} watchers say so"
+        count = len(agree) + 1  # this node too
+        if count < _LEAST_WATCHERS or 2 * count <= len(there):
+            return (), f"{count} of {len(there)} watchers say so"
         return ring([self._me, *agree]), ""
 
     def _present(self, name: SlurmName, now: float) -> bool:

@@ -37,7 +37,8 @@ _JOBS_AFTER_S = 2.0
 """slurmd refuses a job in the same second of slurmctld's clock in which its last run was revoked."""
 _JOBS_FOR_S = 60.0
 _RETURN_S = (5.0, 15.0, 45.0, 120.0, 300.0)
-"""When an agent looks whether its node was set DOWN, after its start and after a neighbour said so."""
+"""When an agent looks whether its node was set DOWN, after its start and after a neighbour said so. If the
+last look could not be taken, the next one follows after as long again."""
 
 
 class Note(Protocol):
@@ -181,7 +182,9 @@ class NodeDeath:
         """The request that is due next. A death comes first."""
         if self._deaths:
             death = self._deaths.pop(0)
-            if self._may_act():
+            if not self._watch.is_dead(death.name, now):  # another request may have taken a minute
+                self._watch.settle(death.name, done=False, retry=True)
+            elif self._may_act():
                 log.warning("silent", node=death.name, silent_s=round(death.silent_s, 1))
                 self._send("down", death, _DOWN_S)
             else:
@@ -196,6 +199,8 @@ class NodeDeath:
             self._returns = [at for at in self._returns if at > now]
             if self._may_act() and self._key:
                 self._send("return", None, _DEADLINE_S)
+            else:
+                self._look_again(now)
 
     def _send(self, what: str, value: Any, deadline_s: float) -> None:
         self._asked = (what, value)
@@ -249,6 +254,8 @@ class NodeDeath:
             self._read_table_by(now + random.uniform(*_TABLE_SOON_S))
         elif what == "jobs":
             self._start_jobs(value, now)
+        else:
+            self._look_again(now)
 
     def _take_table(self, table: Table) -> None:
         self._problem = ""
@@ -291,3 +298,7 @@ class NodeDeath:
     def _look_for_return(self, now: float) -> None:
         if not self._returns:
             self._returns = [now + after_s for after_s in _RETURN_S]
+
+    def _look_again(self, now: float) -> None:
+        """Slurm did not answer, or nothing may be changed: a node that is DOWN must not stay so for ever."""
+        self._returns = self._returns or [now + _RETURN_S[-1]]
