@@ -6,7 +6,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.config.kill_switch_files import ALL, switches_off
@@ -16,7 +16,7 @@ from holdfast.policy.budget import NODE_DEATH as CODE
 from holdfast.policy.node_death.heartbeat import Death, Round
 from holdfast.policy.node_death.watch import HURRY_S, INTERVAL_S, Watch
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.agent.component import NEVER
+from slurm_hooks.agent.component import NEVER, Note
 from slurm_hooks.agent.node_death import wire
 from slurm_hooks.agent.node_death.network import Network
 from slurm_hooks.agent.node_death.step import Outcome, Step, Table
@@ -40,11 +40,8 @@ _RETURN_S = (5.0, 15.0, 45.0, 120.0, 300.0)
 """When an agent looks whether its node was set DOWN, after its start and after a neighbour said so. If the
 last look could not be taken, the next one follows after as long again."""
 
-
-class Note(Protocol):
-    """The history's ``note``."""
-
-    def __call__(self, event: str, **facts: Any) -> None: ...
+_ABOUT = {"code": CODE, "check": CHECK, "subject": "node", "boot_id": None}
+"""In each event of the history. Which boot of that node it was, its neighbours do not know."""
 
 
 class NodeDeath:
@@ -166,8 +163,7 @@ class NodeDeath:
             since = self._open_deaths.pop(name, None)
             if since is not None:
                 log.info("heard again", node=name)
-                about = {"code": CODE, "check": CHECK, "subject": "node"}
-                self._note(CLOSED, node=name, boot_id=None, open_s=round(now - since, 1), **about)
+                self._note(CLOSED, node=name, open_s=round(now - since, 1), **_ABOUT)
         if done.told:
             self._look_for_return(now)
         if done.strangers and self._strangers_at <= now:
@@ -274,17 +270,7 @@ class NodeDeath:
         mode = "drain" if outcome.written else "observe"
         log.warning("node set DOWN" if outcome.written else "node is dead", node=name, mode=mode)
         self._open_deaths[name] = now
-        self._note(
-            OPENED,
-            node=name,
-            boot_id=None,
-            code=CODE,
-            check=CHECK,
-            subject="node",
-            mode=mode,
-            severity="fatal",
-            detail=outcome.reason,
-        )
+        self._note(OPENED, node=name, mode=mode, severity="fatal", detail=outcome.reason, **_ABOUT)
         self._jobs_until = now + _JOBS_FOR_S
         self._start_jobs((*self._jobs, *outcome.jobs), now)
 
