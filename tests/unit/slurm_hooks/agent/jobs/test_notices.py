@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.adapters.safe_file import NotReadable
 from slurm_hooks.agent.jobs import notice_delivery, notices
 from slurm_hooks.agent.jobs.notice_delivery import open_delivery, webhook
 from slurm_hooks.agent.jobs.notices import Notifier, Request
@@ -203,7 +204,7 @@ def test_each_event_has_words_of_its_own() -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o622])
 def test_a_file_that_others_can_use_is_refused(hook: Path, mode: int) -> None:
     hook.chmod(mode)
-    with pytest.raises(ValueError, match="readable by root only"):
+    with pytest.raises(NotReadable, match="others than its owner"):
         webhook(hook)
 
 
