@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.adapters.log import Log
@@ -34,6 +35,7 @@ from k8s_bridge.kube.api import (
     WatchEvent,
 )
 from k8s_bridge.kube.decode import decode
+from k8s_bridge.kube.pages import pages
 from k8s_bridge.kube.protobuf import messages
 from k8s_bridge.kube.protobuf.fields import Incomplete, UnknownForm
 from k8s_bridge.kube.protobuf.stream import NodeList, watch_events
@@ -43,8 +45,6 @@ from k8s_bridge.names import FIELD_MANAGER
 
 log = Log("bridge")
 
-PAGE = 250
-"""Nodes per LIST page, where the answer is JSON."""
 CHUNK = 1 << 16
 """Bytes that are read at once from a long answer."""
 WATCH_S = 50
@@ -63,6 +63,14 @@ _EITHER_STREAM = f"{messages.MEDIA_TYPE};stream=watch, {_JSON}"
 _MERGE, _STRATEGIC = (
     f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch")
 )
+
+_ERRORS: Mapping[int, type[KubeError]] = {
+    404: KubeNotFound,
+    409: KubeConflict,
+    410: KubeGone,
+    422: KubeInvalid,
+}
+"""HTTP status → what it means. Any other 4xx: ``KubeRefused``."""
 
 
 class Forms(NamedTuple):
@@ -100,16 +108,13 @@ class KubeApi:
         return self._list_json()
 
     def _list_json(self) -> tuple[list[KubeNode], str]:
-        """All Nodes, page by page, each page reduced before the next is fetched."""
+        """All Nodes, page by page."""
         nodes: list[KubeNode] = []
-        query: dict[str, str] = {"limit": str(PAGE), **self._selector()}
-        while True:
-            page = self._call("GET", _NODES, query)
-            meta = page.get("metadata") or {}
+        version = ""
+        for page in pages(partial(self._call, "GET", _NODES), self._selector()):
             nodes += [project(item) for item in page.get("items") or ()]
-            if not meta.get("continue"):
-                return nodes, str(meta.get("resourceVersion", ""))
-            query["continue"] = str(meta["continue"])
+            version = str((page.get("metadata") or {}).get("resourceVersion", ""))
+        return nodes, version
 
     def watch_nodes(self, version: str) -> Iterator[WatchEvent]:
         """One stream of changes.
@@ -288,19 +293,11 @@ class KubeApi:
         text = f"{what}: {error.status or 'no answer'}: {message}"
         if error.status == 401:
             return self._unauthorized(text)
-        if error.status == 410:
-            return KubeGone(text)
-        if error.status == 404:
-            return KubeNotFound(text)
-        if error.status == 409:
-            return KubeConflict(text)
-        if error.status == 422:
-            return KubeInvalid(text)
         if not error.status:
             return KubeUnavailable(text)
         if error.status == 429 or error.status >= 500:
             return KubeFailed(text)
-        return KubeRefused(text)
+        return _ERRORS.get(error.status, KubeRefused)(text)
 
 
 def _is_protobuf(response: Any) -> bool:

@@ -23,7 +23,8 @@ from k8s_bridge.kube.api import (
     KubeUnauthorized,
     KubeUnavailable,
 )
-from k8s_bridge.kube.client import PAGE, KubeApi
+from k8s_bridge.kube.client import KubeApi
+from k8s_bridge.kube.pages import PAGE
 from k8s_bridge.kube.protobuf.fields import MAGIC
 from k8s_bridge.kube.protobuf.messages import MEDIA_TYPE
 from tests.unit.k8s_bridge.kube import encoding
@@ -199,7 +200,9 @@ def test_the_event_of_an_own_write_is_not_decoded_again(
     assert seen[2].node.version == "7"
 
 
-def test_a_node_made_anew_is_not_taken_for_the_written_one(server: Server, kube: KubeApi) -> None:
+def test_a_node_created_again_is_not_taken_for_the_written_one(
+    server: Server, kube: KubeApi
+) -> None:
     other = node(version="5")
     other["metadata"]["uid"] = "another"
 
