@@ -45,9 +45,7 @@ def _job(state: str, reason: str = "None", exit_code: str = "1:0") -> SlurmJob:
 def test_before_a_requeue(
     marker: Marker, job: SlurmJob, since_s: float, hangs: bool, may_requeue: bool, expected: Next
 ) -> None:
-    found = before_requeue(
-        marker, job, since_s, lambda: hangs, lambda: False, lambda: may_requeue
-    )
+    found = before_requeue(marker, job, since_s, lambda: hangs, lambda: False, lambda: may_requeue)
     assert found is expected
 
 
@@ -64,9 +62,7 @@ def test_before_a_requeue(
 def test_a_requeue_that_slurmctld_has_forgotten_is_made_again_once_the_script_is_gone(
     marker: Marker, state: str, gone: bool, may_requeue: bool, expected: Next
 ) -> None:
-    found = before_requeue(
-        marker, _job(state), 0, lambda: False, lambda: gone, lambda: may_requeue
-    )
+    found = before_requeue(marker, _job(state), 0, lambda: False, lambda: gone, lambda: may_requeue)
     assert found is expected
 
 
