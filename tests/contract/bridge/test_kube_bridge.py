@@ -44,7 +44,7 @@ def until(holds: Callable[[], object], seconds: float = 10) -> None:
 def test_pages_hold_every_node_once(
     server: ApiServer, kube: KubeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("k8s_bridge.kube.client.PAGE", 1)
+    monkeypatch.setattr("k8s_bridge.kube.pages.PAGE", 1)
     nodes, version = kube.list_nodes()
     assert sorted(node.name for node in nodes) == [C0, C1]
     assert version.isdigit()

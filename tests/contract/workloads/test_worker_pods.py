@@ -99,7 +99,7 @@ def test_only_the_pod_of_a_drained_node_without_a_job_is_evicted(workers: Worker
     assert not workers.evicts("worker-0"), "undrained: a job may start in it"
 
 
-def test_a_bridge_that_starts_anew_or_knows_nothing_changes_no_label(workers: Workers) -> None:
+def test_a_bridge_that_starts_again_or_knows_nothing_changes_no_label(workers: Workers) -> None:
     workers.look(worker_0=DRAINED, worker_1=BUSY)
     workers.protection = Protection(workers.kube, WORKERS)
     assert workers.look(worker_0=DRAINED, worker_1=BUSY) == 0
