@@ -23,6 +23,9 @@ MAX_CHARS = 900
 MAX_JOURNAL_CHARS = 400
 """A longer path is not written: the incidents need the room."""
 
+STEPD_KILLED = "STEPD_KILLED"
+"""A slurmstepd of the job was killed: its step never ends by itself."""
+
 _JOURNAL = "journal="
 _JOURNAL_CHARS = "/._-+=@,:~"
 """Besides letters and digits; the others are percent-encoded."""

@@ -86,6 +86,12 @@ HOST_FAULTS: tuple[Fault, ...] = (
         "by itself after its boot.", OWN,
     ),
     row(
+        "STEPD_KILLED", "the slurmstepd of a job's step was killed",
+        (_WARN, FaultClass.HOST, Action.NONE, False),
+        "Its tasks went on without it, and srun would wait for ever. holdfast run requeues the job; end any other "
+        "step with scancel JOB.STEP. The kernel log tells whether memory ran out.", OWN,
+    ),
+    row(
         "JOB_LEFTOVER", "a process of an ended job holds a GPU's memory",
         (_WARN, FaultClass.HOST, Action.WAIT, True),
         "The next job would not get that memory. Kill the process, or set node.leftovers: kill. The node "

@@ -196,6 +196,10 @@ class SlurmCli:
         """The start time of the slurmctld that answers. `scontrol reconfigure` starts a new one."""
         return self._parsed(argv_of.config(), scontrol_text.slurmctld_at)
 
+    def spool_folder(self) -> str:
+        """SlurmdSpoolDir; ``%n`` and ``%h`` in it stand for the node's name and its host name."""
+        return self._parsed(argv_of.config(), scontrol_text.spool_folder)
+
     def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
         """The node's drains in accounting that were in effect at ``since`` or began later."""
         (checked,) = self._checked([name])

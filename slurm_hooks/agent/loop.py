@@ -25,6 +25,7 @@ from slurm_hooks.agent import systemd
 from slurm_hooks.agent.component import Component, ProberComponent
 from slurm_hooks.agent.drain.controller import DrainController
 from slurm_hooks.agent.job_report.monitor import JobMonitor
+from slurm_hooks.agent.job_runs.killed_steps import KilledSteps
 from slurm_hooks.agent.jobs.lost_at_boot import LostJobs
 from slurm_hooks.agent.jobs.notices import Notifier
 from slurm_hooks.agent.jobs.watcher import JobWatcher
@@ -94,6 +95,7 @@ class Agent:
             self._job_watcher,
             notifier,
             LostJobs(node, config, lambda: self._job_monitor.runs),
+            KilledSteps(node, config, lambda: self._job_monitor.runs, self._job_monitor.add_killed),
             NodeDeath(node, config, self.history.note, self._may_return),
             self._telemetry,
         )

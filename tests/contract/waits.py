@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 
 from k8s_bridge.kube.api import KubeRefused
+from k8s_bridge.kube.client import KubeApi
 
 TIMEOUT_S = 120.0
 PAUSE_S = 0.1
@@ -20,17 +20,24 @@ def until(holds: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
         time.sleep(PAUSE_S)
 
 
-def until_denied(write: Callable[[str], object]) -> None:
-    """An admission policy takes effect within about a second. ``write`` gets a new value each time: if the
-    first write came too early, the same one again would change nothing, and no policy denies that.
-    """
-    values = map(str, itertools.count())
+def until_denied(write: Callable[[], object]) -> None:
+    """An admission policy takes effect within about a second."""
 
     def is_denied() -> bool:
         try:
-            write(next(values))
+            write()
         except KubeRefused:
             return True
         return False
 
     until(is_denied)
+
+
+def until_in_force(kube: KubeApi, path: str) -> None:
+    """Until the bridge's policy denies a label on the object at ``path``.
+
+    The writes are tried only (dryRun): the policy allows a write that changes nothing, so a label that
+    one write had set before the policy was in force would never be denied.
+    """
+    label = {"metadata": {"labels": {"early": "x"}}}
+    until_denied(lambda: kube.request("PATCH", path, {"dryRun": "All"}, label))

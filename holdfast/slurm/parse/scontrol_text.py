@@ -91,6 +91,15 @@ def _epoch(text: str | None) -> datetime | None:
 
 
 _BOOT_TIME = re.compile(r"^BOOT_TIME\s*= (\d{9,12})$", re.MULTILINE)
+_SPOOL = re.compile(r"^SlurmdSpoolDir\s*= (/\S.*?)\s*$", re.MULTILINE)
+
+
+def spool_folder(text: str) -> str:
+    """SlurmdSpoolDir from ``scontrol show config``, with its patterns ``%n`` and ``%h``."""
+    match = _SPOOL.search(text)
+    if match is None:
+        raise ParseError("no SlurmdSpoolDir in the output of scontrol show config")
+    return match[1]
 
 
 def slurmctld_at(text: str) -> datetime:

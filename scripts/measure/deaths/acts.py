@@ -12,9 +12,13 @@ from demonstration.observe import Cluster, NotSeenError, until
 
 from measure.deaths.death import Where
 from measure.deaths.job import RunningJob
+from measure.node import reconfigure
+from measure.node.node_death import HEARD_S
 
 Act = Callable[[RunningJob], None]
 
+_WITHOUT_DELAY_S = 20.0
+"""Far less than Slurm's requeue delay."""
 _URGENT = "urgent"
 _RESERVATION = "deaths"
 
@@ -26,6 +30,19 @@ def fault(*words: str) -> Act:
         job.box.fault(job.victim, *words)
 
     return act
+
+
+def power_off_while_watched(job: RunningJob) -> None:
+    """With agents that set a dead node DOWN. Its agent has to be back for the old configuration."""
+
+    def acting(text: str) -> str:
+        return text.replace("agent: {", "agent: {node_death: {mode: act}, ", 1)
+
+    with reconfigure.configured(job.box, acting):
+        time.sleep(HEARD_S)
+        job.box.fault(job.victim, "power-off")
+        job.wait(lambda: len(job.starts()) > 1, "its next run", _WITHOUT_DELAY_S)
+        job.box.heal(job.victim)
 
 
 def fault_then_go(*words: str, drains: bool = False) -> Act:
@@ -140,6 +157,16 @@ def kill(pattern: str) -> Act:
     return act
 
 
+def kill_slurmstepd(step: str) -> Act:
+    """SIGKILL for the slurmstepd of a step of the job, on its victim."""
+
+    def act(job: RunningJob) -> None:
+        title = f"slurmstepd: [{job.job_id}.{step}]"
+        _kill(job, lambda argv, _: " ".join(argv).startswith(title), job.victim)
+
+    return act
+
+
 def _is_of(job: RunningJob, pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as stream:  # noqa: PTH123 - procfs
@@ -148,9 +175,12 @@ def _is_of(job: RunningJob, pid: int) -> bool:
         return False
 
 
-def _kill(job: RunningJob, wanted: Callable[[list[str], int], bool]) -> None:
+def _kill(job: RunningJob, wanted: Callable[[list[str], int], bool], node: str = "") -> None:
+    """``node``: empty for the job's first one."""
+
     def once() -> bool:
-        found = [pid for pid, argv in job.box.pids(job.runs()[0][0]) if wanted(argv, pid)]
+        there = job.box.pids(node or job.runs()[0][0])
+        found = [pid for pid, argv in there if wanted(argv, pid)]
         for pid in found:
             os.kill(pid, signal.SIGKILL)
         return bool(found)

@@ -141,6 +141,16 @@ _HOST = (
         expect=Expect(ends=("lost", "done"), avoids=True),
     ),
     Death(
+        name="power-off-launcher-watched",
+        how="the same, where agents set dead nodes DOWN (`agent.node_death.mode: act`)",
+        then="a neighbour's agent sets the node DOWN and ends Slurm's delay: seconds on each release",
+        rank=_WAITS,
+        act=acts.power_off_while_watched,
+        where=Where.ALONE,
+        on_first=True,
+        expect=Expect(ends=("lost", "done"), avoids=True),
+    ),
+    Death(
         name="slurmd-restart",
         how="slurmd restarts",
         then="the job goes on",
@@ -199,6 +209,24 @@ _PROCESSES = (
     ),
 )
 
+_SLURMSTEPDS = tuple(
+    Death(
+        name=name,
+        how=f"SIGKILL for the slurmstepd of a step, on {where}",
+        then="requeued, also on the same node; counts against nothing",
+        rank=_WAITS,
+        act=acts.kill_slurmstepd("0"),
+        where=Where.NODE,
+        nodes=1 if on_first else 2,
+        on_first=on_first,
+        expect=Expect(ends=("requeue", "done"), because="LOST"),
+    )
+    for name, where, on_first in (
+        ("slurmstepd-killed", "a node without the launcher", False),
+        ("slurmstepd-killed-launcher", "the launcher's node", True),
+    )
+)
+
 _CONTROLLER = (
     Death(
         name="slurmctld-restart",
@@ -231,4 +259,4 @@ _CONTROLLER = (
     ),
 )
 
-DEATHS = (*_GPU, *_HOST, *_PROCESSES, *_CONTROLLER)
+DEATHS = (*_GPU, *_HOST, *_PROCESSES, *_SLURMSTEPDS, *_CONTROLLER)

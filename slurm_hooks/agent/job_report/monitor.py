@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.log import Log
+from slurm_hooks.agent.component import Note
 from slurm_hooks.agent.job_report import files, leftovers
 from slurm_hooks.agent.job_report.leftover_store import LeftoverStore
 from slurm_hooks.agent.job_report.report import Remains
-from slurm_hooks.agent.job_report.reporter import NOTHING, Note, Reporter
+from slurm_hooks.agent.job_report.reporter import NOTHING, Reporter
 from slurm_hooks.agent.job_runs import hook_notes, run_matching, runs
 from slurm_hooks.agent.job_runs.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.agent.job_runs.run_store import RunStore
@@ -27,6 +28,7 @@ from slurm_hooks.agent.job_runs.runs import JobRun, Key, Runs
 from slurm_hooks.facts import NodeFacts, XidEvent
 from slurm_hooks.facts.leftovers import LeftoverFacts
 from slurm_hooks.node import machine
+from slurm_hooks.node.step_sockets import KilledStep
 from slurm_hooks.probes import inotify
 from slurm_hooks.settings.sections import LeftoverPolicy
 from slurm_hooks.settings.settings import Settings
@@ -154,6 +156,15 @@ class JobMonitor:
         """New Xids, with the index of their GPU if it is known."""
         if self._runs.runs:
             self._events = [*self._events, *events][-_MAX_PENDING:]
+
+    def add_killed(self, killed: KilledStep) -> None:
+        """A slurmstepd of a job was killed."""
+        at_s = machine.uptime_s(self._procfs)
+        run = runs.lost_step(self._runs, killed.job, killed.step, at_s)
+        if run is not None:
+            self._runs = self._runs.with_run(run)
+            self._store.save(self._runs)
+            self._reporter.publish(run)
 
     def add_pass(self, facts: NodeFacts, began_s: float) -> None:
         """A whole pass over the probes, which began ``began_s`` seconds after boot."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.faults import fault_of
-from holdfast.incidents import Attribution, Incident, attribution_of, verdict
+from holdfast.incidents import STEPD_KILLED, Attribution, Incident, attribution_of, verdict
 from slurm_hooks.agent.job_runs import counter_deltas
 from slurm_hooks.agent.job_runs.runs import JobRun, JobXid
 
@@ -97,6 +97,14 @@ def _entries(run: JobRun, left: Sequence[Leftover], place: Place) -> Iterator[In
             at=place.epoch(xid.at_s),
             run=run.restarts,
             observe_only="gpu_xid" in place.observe_only,
+        )
+    for lost in run.lost_steps:
+        yield Incident(
+            code=STEPD_KILLED,
+            node=place.node,
+            step=lost.step,
+            at=place.epoch(lost.at_s),
+            run=run.restarts,
         )
     at = place.epoch(run.ended_s if run.ended_s is not None else run.started_s)
     for watched, counted, count in counter_deltas.counts(run.deltas):

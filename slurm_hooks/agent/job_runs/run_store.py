@@ -74,7 +74,10 @@ class RunStore:
 
 def _outline(kept: Runs) -> object:
     """What has to be on disk at once: everything but the counters' last values."""
-    return [(run.key, run.ended_s, run.baseline_s, run.xids) for run in kept.runs.values()]
+    return [
+        (run.key, run.ended_s, run.baseline_s, run.xids, run.lost_steps)
+        for run in kept.runs.values()
+    ]
 
 
 def _as_json(run: JobRun) -> dict[str, Any]:
@@ -84,6 +87,7 @@ def _as_json(run: JobRun) -> dict[str, Any]:
         "deltas": counter_deltas.as_json(run.deltas),
         "memory": dict(run.memory),
         "xids": [asdict(found) for found in run.xids],
+        "lost_steps": [asdict(found) for found in run.lost_steps],
     }
 
 

@@ -18,6 +18,8 @@ from slurm_hooks.facts import NodeFacts
 MAX_RUNS = 256
 """Limits runs that never end here, for example after a prolog that timed out."""
 
+MAX_LOST_STEPS = 16
+
 Key = tuple[int, int]
 
 
@@ -45,6 +47,14 @@ class JobXid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostStep:
+    """A step of a run whose slurmstepd on this node was killed at about ``at_s``."""
+
+    step: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
     """One run of a job on this node, from its prolog to its final report.
 
@@ -66,6 +76,7 @@ class JobRun:
     deltas: Deltas = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     xids: tuple[JobXid, ...] = ()
+    lost_steps: tuple[LostStep, ...] = ()
     no_judgement: str = ""
 
     @property
@@ -156,6 +167,16 @@ def ending_run(known: Runs, note: HookNote) -> JobRun | None:
     mine = [run for run in mine if run.started_s <= note.at_s and run.restarts <= note.restarts]
     still = [run for run in mine if run.ended_s is None] or mine
     return max(still, key=lambda run: run.restarts, default=None)
+
+
+def lost_step(known: Runs, job: int, step: str, at_s: float) -> JobRun | None:
+    """The run of the job that is here, with this step as lost; None: there is none, or it is known."""
+    here = [run for run in known.runs.values() if run.job == job and run.ended_s is None]
+    run = max(here, key=lambda each: each.restarts, default=None)
+    full = run is None or len(run.lost_steps) >= MAX_LOST_STEPS
+    if run is None or full or any(lost.step == step for lost in run.lost_steps):
+        return None
+    return replace(run, lost_steps=(*run.lost_steps, LostStep(step=step, at_s=at_s)))
 
 
 def saw(known: Runs, facts: NodeFacts, began_s: float, now: float) -> Runs:

@@ -10,17 +10,15 @@ import json
 import os
 import pwd
 import re
-import stat
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from holdfast.adapters import command
+from holdfast.adapters import command, safe_file
 from holdfast.errors import CommandError
-from slurm_hooks.job.notice import Notice
+from slurm_hooks.agent.jobs.notices import Request
 from slurm_hooks.settings.notify import JobEvent, NotifyConfig
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,127}")
@@ -31,17 +29,6 @@ _VERBS = {
     JobEvent.FAILED: "has failed",
     JobEvent.SLOW: "has become slower",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One notice for one channel. ``cluster``, ``node``: where it comes from; ``at``: epoch seconds."""
-
-    notice: Notice
-    channel: str
-    cluster: str
-    node: str
-    at: float
 
 
 def open_delivery(config: NotifyConfig) -> Callable[[object], Iterator[str]]:
@@ -156,16 +143,13 @@ def _post(request: Request, config: NotifyConfig) -> str:
 
 
 def webhook(path: Path) -> tuple[str, dict[str, str]]:
-    """URL and headers in the site's file. Raises OSError, and ValueError for a file that others than root
-    can read or change, or that is not of this form."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("not a regular file")
-        if found.st_uid not in (0, os.geteuid()) or stat.S_IMODE(found.st_mode) & 0o077:
-            raise ValueError("must belong to root and be readable by root only (mode 0600)")
-        lines = _lines(stream.read(_MAX_FILE_BYTES))
+    """URL and headers in the site's file. Raises OSError, also for a file that others than its owner can use,
+    and ValueError for one of another user or that is not of this form."""
+    opened = safe_file.open_secret(path)
+    with opened.file as file:
+        if opened.owner not in (0, os.geteuid()):
+            raise ValueError("must belong to root")
+        lines = _lines(file.read(_MAX_FILE_BYTES))
     if not lines or not re.fullmatch(r"https?://[^\s/]+(/\S*)?", lines[0]):
         raise ValueError("the first line must be a URL: https://HOST/PATH")
     headers = [line.partition(":") for line in lines[1:]]

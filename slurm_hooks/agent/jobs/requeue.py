@@ -70,6 +70,7 @@ class Requeuer:
     ``wall``       this node's clock, epoch seconds; compared with slurmctld's.
     ``uid_of``     user name to uid.
     ``work_lost``  whether jobs on this node cannot continue and its agent has drained it.
+    ``script_runs``  whether the batch script of a job runs on this node.
     """
 
     def __init__(  # noqa: PLR0913 - all but Slurm by name
@@ -82,10 +83,12 @@ class Requeuer:
         wall: Callable[[], float] = time.time,
         uid_of: Callable[[str], int | None] = markers.uid_of,
         work_lost: Callable[[], bool] = lambda: False,
+        script_runs: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self._slurm, self._config, self._log = slurm, config, log
         self._jobs, self._ended = markers.folder(run_dir), markers.ended_folder(run_dir)
         self._wall, self._uid_of, self._work_lost = wall, uid_of, work_lost
+        self._script_runs = script_runs
         self._tracked: dict[int, TrackedJob] = {}
         self._last_at: dict[int, float] = {}
         self._journals = JournalComment(slurm)
@@ -194,6 +197,7 @@ class Requeuer:
             job,
             since_s,
             lambda: tracked.hangs(job, now, self._work_lost),
+            lambda: tracked.script_is_gone(now, lambda: self._script_runs(job.job_id)),
             may_requeue,
         )
 
@@ -232,6 +236,7 @@ class Requeuer:
     def _requeue(self, tracked: TrackedJob, now: float) -> None:
         self._slurm.requeue(tracked.marker.job)
         gone = "its launcher was gone" if tracked.work_lost_at is None else "its launcher hangs"
+        gone = gone if tracked.script_gone_at is None else "slurmctld has forgotten its requeue"
         why = "its start failed" if tracked.starts else gone
         self._log(f"job {tracked.marker.job}: {why}, requeued")
         tracked.next, tracked.since = self._look, now

@@ -10,8 +10,10 @@ from typing import Any
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import Severity, Status
 from slurm_hooks.agent.jobs.requeue import Requeuer
-from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node import machine, slurmstepds, verdict_file
 from slurm_hooks.settings.settings import Settings
+
+_BATCH = "batch"
 
 
 def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
@@ -26,6 +28,7 @@ def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
         config.job,
         log=lines.append,
         work_lost=lambda: work_lost(paths.run, paths.procfs),
+        script_runs=lambda job: (job, _BATCH) in slurmstepds.steps(paths.procfs),
     )
 
     def serve(_request: object) -> Iterator[Any]:

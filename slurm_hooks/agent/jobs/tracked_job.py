@@ -14,6 +14,9 @@ from slurm_hooks.job.marker import Marker
 _HUNG_S = 60.0
 """A launcher acts on its node's fault much earlier than this, unless it hangs itself, for example
 because its log or its checkpoints are on the lost mount."""
+_GONE_S = 3.0
+"""A batch script that ends leaves slurmctld as much time to learn of it."""
+_LOOK_S = 1.0
 
 
 @dataclass(slots=True)
@@ -24,6 +27,7 @@ class TrackedJob:
     ``since``         when the job changed last.
     ``due``           when ``next`` has to be called.
     ``starts``        how often the agent ended Slurm's requeue delay.
+    ``script_gone_at``  when its batch script was first seen not to run here; ``looked_at``: the last look.
     ``excluded``      the job's ExcNodeList when it was seen pending.
     ``work_lost_at``  when the job was first seen running on a node whose work is lost.
     """
@@ -36,6 +40,8 @@ class TrackedJob:
     seen_pending_at: float | None = None
     starts: int = 0
     work_lost_at: float | None = None
+    script_gone_at: float | None = None
+    looked_at: float = float("-inf")
     excluded: str = ""
 
     def is_about(self, marker: Marker) -> bool:
@@ -50,6 +56,19 @@ class TrackedJob:
         if self.work_lost_at is None:
             self.work_lost_at = now
         return now - self.work_lost_at >= _HUNG_S
+
+    def script_is_gone(self, now: float, runs_here: Callable[[], bool]) -> bool:
+        """True if its batch script has not run here for seconds. ``runs_here`` reads all processes, so it is
+        asked once a second."""
+        if now - self.looked_at < _LOOK_S:
+            return False
+        self.looked_at = now
+        if runs_here():
+            self.script_gone_at = None
+            return False
+        if self.script_gone_at is None:
+            self.script_gone_at = now
+        return now - self.script_gone_at >= _GONE_S
 
     def new_excluded(self) -> tuple[SlurmName, ...] | None:
         """The job's new ExcNodeList; None: it stays. What the job's owner excluded is kept."""

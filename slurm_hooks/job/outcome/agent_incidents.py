@@ -7,14 +7,15 @@ GPU, also where the node could not be taken out of service (the budget). Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.faults import fault_of
-from holdfast.incidents import Attribution, Incident, verdict
+from holdfast.incidents import STEPD_KILLED, Attribution, Incident, verdict
 from holdfast.policy.job.facts import FailureKind
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks.job.outcome.attempt_end import AttemptEnd
+from slurm_hooks.job.outcome.lost_nodes import CODE as LOST
 from slurm_hooks.job.outcome.node_faults import JobSnapshot, NodeFault
 
 
@@ -41,6 +42,24 @@ class AgentIncidents:
         """Nodes whose agents report that work on them is lost."""
         return frozenset(
             SlurmName(entry.node) for entry in self.entries if _is_fatal_for_node(entry)
+        )
+
+    def lost_processes(self, nodes: Collection[SlurmName]) -> tuple[NodeFault, ...]:
+        """The nodes of the job on which a slurmstepd of it was killed: its step cannot end by itself."""
+        killed = {
+            SlurmName(entry.node): entry for entry in self.entries if entry.code == STEPD_KILLED
+        }
+        return tuple(
+            NodeFault(
+                node=node,
+                code=LOST,
+                detail=f"the slurmstepd of step {entry.step} was killed",
+                fatal=True,
+                out_of_service=False,
+                usable_again=True,
+            )
+            for node, entry in killed.items()
+            if node in nodes
         )
 
     def of_nodes(self) -> list[str]:

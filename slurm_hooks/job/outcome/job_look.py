@@ -44,10 +44,12 @@ class JobLook:
         return with_lost(snapshot, self._lost.among(snapshot.nodes))
 
     def look_with_incidents(self) -> JobSnapshot:
-        """As ``look``, and also checks nodes whose agents report a fatal fault in this attempt."""
+        """As ``look``, and also checks nodes whose agents report a fatal fault or a killed slurmstepd in
+        this attempt."""
         snapshot = self._read()
-        reported = self.reported(snapshot).fatal_nodes
-        return with_lost(snapshot, self._lost.among(snapshot.nodes, reported))
+        reported = self.reported(snapshot)
+        lost = self._lost.among(snapshot.nodes, reported.fatal_nodes)
+        return with_lost(snapshot, (*lost, *reported.lost_processes(self.nodes)))
 
     def reported(self, snapshot: JobSnapshot) -> AgentIncidents:
         """The incidents that agents reported in this attempt."""

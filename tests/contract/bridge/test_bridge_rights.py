@@ -19,7 +19,7 @@ from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.model.ownership import BridgeRecord, Origin
 from k8s_bridge.model.snapshot import Condition, KubeNode
 from k8s_bridge.names import CONDITIONS
-from tests.contract.waits import until_denied
+from tests.contract.waits import until_denied, until_in_force
 
 NODE = KubeName("computeinstance-0")
 PATH = f"/api/v1/nodes/{NODE}"
@@ -89,9 +89,7 @@ def admin(api_server: ApiServer) -> Iterator[ApiServer]:
 @pytest.fixture(scope="module")
 def kube(admin: ApiServer, bridge_policy: BridgeConfig) -> KubeApi:
     found = KubeApi(bridge_policy)
-    until_denied(
-        lambda value: found._patch(PATH, MERGE, {"metadata": {"labels": {"early": value}}})
-    )
+    until_in_force(found, PATH)
     return found
 
 
@@ -158,7 +156,7 @@ def test_what_the_site_does_not_allow_is_refused_and_read_as_a_refusal(
 
     admin.kubectl("apply", "-f", "-", stdin=render_text("rbac", **values))
     try:
-        until_denied(lambda _: from_rest(admin, kube, decide))
+        until_denied(lambda: from_rest(admin, kube, decide))
         asked.clear()
         with pytest.raises(KubeRefused, match="holdfast render rbac"):
             kube.edit(kube.node(NODE), decide)
@@ -202,7 +200,7 @@ def test_a_denial_with_422_is_a_rejection_and_a_late_patch_is_a_conflict(
             asked.append(fresh.version)
             return Edit(unschedulable=True)
 
-        until_denied(lambda _: from_rest(admin, kube, decide))
+        until_denied(lambda: from_rest(admin, kube, decide))
         asked.clear()
         with pytest.raises(KubeRefused, match=r"422: .*nobody cordons here"):
             kube.edit(kube.node(NODE), decide)

@@ -14,7 +14,7 @@ from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.api import KubeError, KubeRefused
 from k8s_bridge.kube.client import KubeApi
-from tests.contract.waits import until_denied
+from tests.contract.waits import until_in_force
 
 NODE = KubeName("computeinstance-0")
 PATH = f"/api/v1/nodes/{NODE}"
@@ -84,9 +84,7 @@ def test_of_all_fields_that_a_node_can_have_only_the_bridges_change(
     """Each field that the API server's own schema names, also those of later releases."""
     schemas = json.loads(api_server.kubectl("get", "--raw", "/openapi/v3/api/v1"))["components"]
     by_name = {name.rpartition(".")[2]: row for name, row in schemas["schemas"].items()}
-    until_denied(
-        lambda value: bridge._patch(PATH, MERGE, {"metadata": {"labels": {"early": value}}})
-    )
+    until_in_force(bridge, PATH)
     before = comparable(api_server)
     tried = []
     for kind, part, path in (

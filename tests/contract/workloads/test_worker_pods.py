@@ -18,7 +18,7 @@ from k8s_bridge.kube.api import KubeFailed, KubeRefused
 from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.worker_pods.evictable import EVICTABLE
 from k8s_bridge.worker_pods.protection import Protection, require
-from tests.contract.waits import until, until_denied
+from tests.contract.waits import until, until_in_force
 from tests.unit.k8s_bridge.fake_cluster import Clock, FakeSlurm
 
 WORKERS = "soperator"
@@ -122,11 +122,7 @@ def test_a_node_without_a_pod_stops_nobody(workers: Workers) -> None:
 def test_the_bridges_token_changes_nothing_else_of_a_pod(
     workers: Workers, patch: dict[str, object]
 ) -> None:
-    def write(value: str) -> None:
-        label = {"metadata": {"labels": {"early": value}}}
-        workers.kube.request("PATCH", f"{PODS}/worker-0", body=label)
-
-    until_denied(write)
+    until_in_force(workers.kube, f"{PODS}/worker-0")
     with pytest.raises(KubeRefused, match=r"403: .*denied request: of a pod"):
         workers.kube.request("PATCH", f"{PODS}/worker-0", body=patch)
 

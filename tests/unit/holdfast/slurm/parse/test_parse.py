@@ -94,6 +94,14 @@ def test_the_start_of_slurmctld() -> None:
         scontrol_text.slurmctld_at(text.replace("1795298981", "2026-11-21T22:09:41"))
 
 
+def test_the_folder_of_slurmds_sockets() -> None:
+    """As both releases print it, with the patterns of slurm.conf."""
+    text = "SlurmdPort = 6818\nSlurmdSpoolDir          = /var/spool/slurmd/%n\nSlurmdSyslogDebug = (null)\n"
+    assert scontrol_text.spool_folder(text) == "/var/spool/slurmd/%n"
+    with pytest.raises(values.ParseError):
+        scontrol_text.spool_folder(text.replace("/var/spool/slurmd/%n", "(null)"))
+
+
 @pytest.mark.parametrize("slurm", RELEASES)
 def test_the_clock(slurm: str) -> None:
     at = sdiag.clock(recorded(slurm, "sdiag.txt"))

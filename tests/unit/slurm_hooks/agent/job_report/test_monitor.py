@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import pytest
 from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.facts import GpuProcess, NodeFacts
 from slurm_hooks.node import machine
+from slurm_hooks.node.step_sockets import KilledStep
 from slurm_hooks.settings import settings
 from tests.unit.slurm_hooks.agent.job_runs.builders import facts, xid
 
@@ -178,6 +180,22 @@ def test_errors_during_the_job_are_reported_as_they_occur(site: Site) -> None:
     site.look(facts(uncorrected=5))
     (counted,) = site.ended()["counters"]
     assert (counted["gpu"], counted["count"], counted["attribution"]) == (1, 2, "node")
+
+
+def test_a_killed_slurmstepd_is_reported_while_the_job_runs_also_by_a_restarted_agent(
+    site: Site,
+) -> None:
+    site.note("start")
+    site.look(facts())
+    assert site.health is not None
+    site.health.add_killed(KilledStep(job=JOB, step="0"))
+    site.until(lambda: bool(site.comment), "the comment")
+    expected = r"holdfast: STEPD_KILLED node=worker-1 step=0 run=0 at=[0-9]+"
+    assert re.fullmatch(expected, site.comment)
+    (site.folder / "comment").unlink()
+    assert site.report()["attribution"] == "none"
+    site.agent().add_killed(KilledStep(job=JOB, step="1"))
+    site.until(lambda: site.comment.count("STEPD_KILLED") == 2, "both in the comment")
 
 
 def test_another_users_comment_stays(site: Site) -> None:

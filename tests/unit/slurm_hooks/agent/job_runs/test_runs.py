@@ -206,3 +206,30 @@ def test_an_epilog_from_before_a_later_start_ends_the_earlier_run() -> None:
     late = finish(known, restarts=1, at_s=200.0)
     assert run_of(late).ended_s == 201.0
     assert run_of(late, 7, 1).ended_s is None
+
+
+def test_a_lost_step_belongs_to_the_jobs_run_that_is_here_and_counts_once() -> None:
+    known = begin(finish(begin(EMPTY)), restarts=1, at_s=300.0)
+    run = run_list.lost_step(known, 7, "0", 320.0)
+    assert run is not None
+    assert run.key == (7, 1)
+    assert run.lost_steps == (run_list.LostStep(step="0", at_s=320.0),)
+    known = known.with_run(run)
+    assert run_list.lost_step(known, 7, "0", 330.0) is None
+    again = run_list.lost_step(known, 7, "1", 330.0)
+    assert again is not None
+    assert [lost.step for lost in again.lost_steps] == ["0", "1"]
+
+
+def test_a_lost_step_of_a_job_that_is_not_here_is_nobodys() -> None:
+    assert run_list.lost_step(begin(EMPTY), 8, "0", 320.0) is None
+    assert run_list.lost_step(finish(begin(EMPTY)), 7, "0", 320.0) is None
+
+
+def test_the_lost_steps_of_a_run_are_limited() -> None:
+    known = begin(EMPTY)
+    for step in range(run_list.MAX_LOST_STEPS):
+        run = run_list.lost_step(known, 7, str(step), 320.0)
+        assert run is not None
+        known = known.with_run(run)
+    assert run_list.lost_step(known, 7, "99", 320.0) is None

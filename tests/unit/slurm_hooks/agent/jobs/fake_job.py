@@ -126,6 +126,7 @@ class Node:
         self.log: list[str] = []
         self.owner = owner
         self.work_lost = False
+        self.script_runs = True
         self.afterlife = Requeuer(
             slurm,
             run_dir,
@@ -134,6 +135,7 @@ class Node:
             wall=lambda: slurm.now + slurm.skew_s,
             uid_of=lambda user: ALICE if user == "alice" else 3000,
             work_lost=lambda: self.work_lost,
+            script_runs=lambda _: self.script_runs,
         )
 
     def mark(self, state: str, **facts: object) -> None:

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.adapters.safe_file import NotReadable
 from slurm_hooks.agent.jobs import notice_delivery, notices
-from slurm_hooks.agent.jobs.notice_delivery import Request, open_delivery, webhook
-from slurm_hooks.agent.jobs.notices import Notifier
+from slurm_hooks.agent.jobs.notice_delivery import open_delivery, webhook
+from slurm_hooks.agent.jobs.notices import Notifier, Request
 from slurm_hooks.job.launcher.notices import Notices
 from slurm_hooks.job.notice import Notice
 from slurm_hooks.settings.notify import JobEvent, NotifyConfig
@@ -203,7 +204,7 @@ def test_each_event_has_words_of_its_own() -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o622])
 def test_a_file_that_others_can_use_is_refused(hook: Path, mode: int) -> None:
     hook.chmod(mode)
-    with pytest.raises(ValueError, match="readable by root only"):
+    with pytest.raises(NotReadable, match="others than its owner"):
         webhook(hook)
 
 

@@ -77,6 +77,31 @@ def test_only_a_launcher_that_could_act_hangs(node: Node, state: str) -> None:
     assert node.changes == []
 
 
+def test_a_requeue_that_a_killed_slurmctld_has_forgotten_is_made_again(node: Node) -> None:
+    """It has the job's state of seconds before, RUNNING, while its batch script has ended here."""
+    node.mark(markers.REQUEUE)
+    node.run(5)
+    assert node.changes == []
+    node.script_runs = False
+    node.run(2.5)
+    assert node.changes == []
+    node.run(2)
+    assert node.changes[:1] == ["requeue"]
+    assert "job 7: slurmctld has forgotten its requeue, requeued" in node.log
+    node.run(5)
+    assert node.changes == ["requeue", "start_now"]
+
+
+def test_a_script_that_was_not_seen_for_a_moment_is_no_reason_to_requeue(node: Node) -> None:
+    node.mark(markers.REQUEUE)
+    for _ in range(5):
+        node.script_runs = False
+        node.run(2)
+        node.script_runs = True
+        node.run(2)
+    assert node.changes == []
+
+
 def test_a_launcher_on_a_recovered_node_does_not_count_as_hung(node: Node) -> None:
     node.mark("running")
     node.work_lost = True

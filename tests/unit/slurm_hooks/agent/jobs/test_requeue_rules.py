@@ -45,7 +45,25 @@ def _job(state: str, reason: str = "None", exit_code: str = "1:0") -> SlurmJob:
 def test_before_a_requeue(
     marker: Marker, job: SlurmJob, since_s: float, hangs: bool, may_requeue: bool, expected: Next
 ) -> None:
-    assert before_requeue(marker, job, since_s, lambda: hangs, lambda: may_requeue) is expected
+    found = before_requeue(marker, job, since_s, lambda: hangs, lambda: False, lambda: may_requeue)
+    assert found is expected
+
+
+@pytest.mark.parametrize(
+    ("marker", "state", "gone", "may_requeue", "expected"),
+    [
+        (REQUEUED, "RUNNING", True, True, Next.REQUEUE),
+        (REQUEUED, "RUNNING", True, False, Next.FORGET),
+        (REQUEUED, "RUNNING", False, True, Next.LOOK_SOON),
+        (REQUEUED, "SUSPENDED", True, True, Next.LOOK_SOON),
+        (RUNNING, "RUNNING", True, True, Next.LOOK_LATER),
+    ],
+)
+def test_a_requeue_that_slurmctld_has_forgotten_is_made_again_once_the_script_is_gone(
+    marker: Marker, state: str, gone: bool, may_requeue: bool, expected: Next
+) -> None:
+    found = before_requeue(marker, _job(state), 0, lambda: False, lambda: gone, lambda: may_requeue)
+    assert found is expected
 
 
 @pytest.mark.parametrize(

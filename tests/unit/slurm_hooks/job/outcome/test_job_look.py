@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from holdfast.errors import Unavailable
+from holdfast.incidents import STEPD_KILLED, Incident, render
 from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.environment import JobContext
@@ -80,3 +81,25 @@ def test_incidents_from_before_the_attempt_do_not_count() -> None:
     assert look.reported(snapshot).fatal_nodes == {"worker-1"}
     look.earlier = snapshot.incidents
     assert not look.reported(look.look()).fatal_nodes
+
+
+def test_a_node_whose_slurmstepd_was_killed_has_lost_the_processes_of_this_attempt() -> None:
+    killed = Incident(code=STEPD_KILLED, node="worker-1", step="0", at=5)
+    slurm = FakeSlurm(replace(JOB, admin_comment=render([killed])))
+    look = look_at(slurm)
+    (fault,) = look.look_with_incidents().faults or ()
+    assert (fault.node, fault.code, fault.detail) == (
+        "worker-1",
+        "LOST",
+        "the slurmstepd of step 0 was killed",
+    )
+    assert (fault.fatal, fault.usable_again, fault.out_of_service) == (True, True, False)
+    assert look.reported(look.look()).fatal_nodes == frozenset()
+    look.earlier = look.look().incidents
+    assert look.look_with_incidents().faults == ()  # of an earlier attempt
+
+
+def test_a_killed_slurmstepd_elsewhere_is_not_the_jobs() -> None:
+    killed = Incident(code=STEPD_KILLED, node="worker-9", step="0", at=5)
+    look = look_at(FakeSlurm(replace(JOB, admin_comment=render([killed]))))
+    assert look.look_with_incidents().faults == ()
