@@ -27,11 +27,11 @@ from slurm_hooks.agent.drain.controller import DrainController
 from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.agent.job_runs.killed_steps import KilledSteps
 from slurm_hooks.agent.jobs.lost_at_boot import LostJobs
-from slurm_hooks.agent.jobs.notices import Notifier
 from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.agent.kill_tasks.worker import TaskKiller, tasks_to_kill
 from slurm_hooks.agent.lock import HeldLock
 from slurm_hooks.agent.node_death.component import NodeDeath
+from slurm_hooks.agent.notices.notifier import Notifier
 from slurm_hooks.agent.signals import Signals
 from slurm_hooks.agent.telemetry.telemetry import Telemetry
 from slurm_hooks.agent.verdict.publisher import Publisher, enforced

@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from slurm_hooks.agent.component import NEVER
+from slurm_hooks.agent.notices.message import Request
 from slurm_hooks.job.notice import Notice
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker
@@ -29,17 +30,6 @@ _HOUR_S = 3600.0
 _MAX_USERS = 1024
 _OPEN_S = 20.0
 """For the start of the worker and for the owner's name, which a directory service may answer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One notice for one channel. ``cluster``, ``node``: where it comes from; ``at``: epoch seconds."""
-
-    notice: Notice
-    channel: str
-    cluster: str
-    node: str
-    at: float
 
 
 @dataclass(order=True, slots=True)
@@ -145,6 +135,6 @@ class Notifier:
         self._worker.close()
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
-        from slurm_hooks.agent.jobs import notice_delivery  # noqa: PLC0415 - TLS and HTTP: only in the worker
+        from slurm_hooks.agent.notices import delivery  # noqa: PLC0415 - TLS and HTTP: only in the worker
 
-        return notice_delivery.open_delivery(self._config.notify)
+        return delivery.open_delivery(self._config.notify)
