@@ -19,6 +19,13 @@ _ECC_OF_RANK_3 = """\
 say '[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered'
 exit 1"""
 
+_MPI_ABORT = """\
+[ $R = 1 ] || exec sleep 120
+say MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
+exec bash -c 'echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read -r answer <&$PMI_FD
+echo cmd=abort exitcode=1 >&$PMI_FD; exec sleep 120'
+"""
+
 
 def _signal(name: str, what: str, expect: Expect = _RESTARTED, then: str = _HERE) -> Death:
     return Death(
@@ -285,6 +292,14 @@ _COLLECTIVES = (
         expect=Expect(
             ends=("requeue", "done"), charged=1, avoids=True, keeps=True, because="its output"
         ),
+    ),
+    Death(
+        name="mpi-abort",
+        how="a rank calls MPI_Abort: by PMI it has slurmctld end the step",
+        then=_HERE,
+        rank=_MPI_ABORT,
+        before="export SLURM_MPI_TYPE=pmi2",
+        expect=_RESTARTED,
     ),
     Death(
         name="connection-refused",
