@@ -14,6 +14,8 @@ from holdfast.vocabulary import NodeState
 from k8s_bridge.rules.settings import BridgeBudget, RuleSettings
 from k8s_bridge.state_table import ISOLATABLE, Isolation
 
+SWITCH = "bridge"
+"""``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge reports only and takes no action."""
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 

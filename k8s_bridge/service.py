@@ -51,7 +51,7 @@ class Parts(NamedTuple):
 
 
 class Loop(Protocol):
-    """The loop (``k8s_bridge.main.Bridge``)."""
+    """The loop (``k8s_bridge.loop.Bridge``)."""
 
     def run(self) -> None:
         """Run until ``stop``."""

@@ -14,7 +14,7 @@ from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.kill_switches import described
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.text.wording import counted
-from k8s_bridge.config import BridgeConfig
+from k8s_bridge.config import SWITCH, BridgeConfig
 from k8s_bridge.kube.api import Kube, KubeNotFound
 from k8s_bridge.model.changes import Change, UpdateStatus
 from k8s_bridge.model.node_mapping import kube_name
@@ -24,9 +24,6 @@ from k8s_bridge.names import FIELD_MANAGER
 from k8s_bridge.planning.plan import plan
 from k8s_bridge.planning.planner import Planner
 from k8s_bridge.planning.signals import Signals
-
-SWITCH = "bridge"
-"""``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge reports only and takes no action."""
 
 
 class Look(NamedTuple):

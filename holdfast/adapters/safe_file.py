@@ -66,6 +66,15 @@ def open_regular(path: Path, *, buffer_bytes: int = -1) -> Opened:
     return Opened(os.fdopen(fd, "rb", buffer_bytes), facts.st_size, facts.st_uid)
 
 
+def open_secret(path: Path) -> Opened:
+    """As ``open_regular``, for a file that nobody but its owner can use: others are refused."""
+    opened = open_regular(path)
+    if os.fstat(opened.file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        opened.file.close()
+        raise not_readable("others than its owner can use it (chmod 600)", path)
+    return opened
+
+
 def open_folder(path: Path) -> int:
     """A descriptor of the folder at ``path``, for ``os.scandir``. Raises ``OSError``."""
     look = _resolve(path)

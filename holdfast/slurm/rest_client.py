@@ -39,7 +39,6 @@ MOST_BYTES = 256 * 1024 * 1024
 """Limit for one answer: some 100,000 nodes."""
 _PART = 1 << 16
 _TOKEN = re.compile(r"[A-Za-z0-9._=-]+")
-_UNKNOWN_API = re.compile(r"unable to find|unknown|not found|invalid", re.IGNORECASE)
 
 
 class SlurmRest(SlurmCli):

@@ -4,9 +4,9 @@ client.py implements it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
@@ -76,6 +76,16 @@ class WatchEvent:
     node: KubeNode | None
     gone: bool
     version: str
+
+
+class Requests(Protocol):
+    """Requests about other objects than Nodes. Each is bounded in time and raises a ``KubeError``."""
+
+    def request(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None
+    ) -> dict[str, Any]:
+        """One request, and its answer in JSON. A PATCH is a merge patch."""
+        ...
 
 
 class Kube(Protocol):

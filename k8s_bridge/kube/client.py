@@ -12,13 +12,14 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.adapters.log import Log
 from holdfast.errors import UsageError
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.kube import library, patches, wire
+from k8s_bridge.kube import library, patches
 from k8s_bridge.kube.access import Right
 from k8s_bridge.kube.api import (
     Edit,
@@ -34,14 +35,16 @@ from k8s_bridge.kube.api import (
     WatchEvent,
 )
 from k8s_bridge.kube.decode import decode
+from k8s_bridge.kube.pages import pages
+from k8s_bridge.kube.protobuf import messages
+from k8s_bridge.kube.protobuf.fields import Incomplete, UnknownForm
+from k8s_bridge.kube.protobuf.stream import NodeList, watch_events
 from k8s_bridge.model.changes import NodeEvent
 from k8s_bridge.model.snapshot import Condition, KubeNode, is_newer, project
 from k8s_bridge.names import FIELD_MANAGER
 
 log = Log("bridge")
 
-PAGE = 250
-"""Nodes per LIST page, where the answer is JSON."""
 CHUNK = 1 << 16
 """Bytes that are read at once from a long answer."""
 WATCH_S = 50
@@ -55,11 +58,19 @@ _NODES = "/api/v1/nodes"
 _EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _JSON = "application/json"
-_EITHER = f"{wire.MEDIA_TYPE}, {_JSON}"
-_EITHER_STREAM = f"{wire.MEDIA_TYPE};stream=watch, {_JSON}"
+_EITHER = f"{messages.MEDIA_TYPE}, {_JSON}"
+_EITHER_STREAM = f"{messages.MEDIA_TYPE};stream=watch, {_JSON}"
 _MERGE, _STRATEGIC = (
     f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch")
 )
+
+_ERRORS: Mapping[int, type[KubeError]] = {
+    404: KubeNotFound,
+    409: KubeConflict,
+    410: KubeGone,
+    422: KubeInvalid,
+}
+"""HTTP status → what it means. Any other 4xx: ``KubeRefused``."""
 
 
 class Forms(NamedTuple):
@@ -91,22 +102,19 @@ class KubeApi:
         """
         with self._answer("GET", _NODES, self._selector(), None, _LISTED) as response:
             if _is_protobuf(response):
-                listed = wire.NodeList(response.stream(CHUNK))
+                listed = NodeList(response.stream(CHUNK))
                 nodes = [project(node) for node in listed.nodes()]
                 return nodes, listed.version
         return self._list_json()
 
     def _list_json(self) -> tuple[list[KubeNode], str]:
-        """All Nodes, page by page, each page reduced before the next is fetched."""
+        """All Nodes, page by page."""
         nodes: list[KubeNode] = []
-        query: dict[str, str] = {"limit": str(PAGE), **self._selector()}
-        while True:
-            page = self._call("GET", _NODES, query)
-            meta = page.get("metadata") or {}
+        version = ""
+        for page in pages(partial(self._call, "GET", _NODES), self._selector()):
             nodes += [project(item) for item in page.get("items") or ()]
-            if not meta.get("continue"):
-                return nodes, str(meta.get("resourceVersion", ""))
-            query["continue"] = str(meta["continue"])
+            version = str((page.get("metadata") or {}).get("resourceVersion", ""))
+        return nodes, version
 
     def watch_nodes(self, version: str) -> Iterator[WatchEvent]:
         """One stream of changes.
@@ -122,8 +130,8 @@ class KubeApi:
         }
         with self._answer("GET", _NODES, query, None, _WATCHED, SILENCE_S) as response:
             if _is_protobuf(response):
-                for kind, thing in wire.watch_events(response.stream(CHUNK)):
-                    yield self._known(kind, thing) or patches.event_of(kind, wire.decode(thing))
+                for kind, thing in watch_events(response.stream(CHUNK)):
+                    yield self._known(kind, thing) or patches.event_of(kind, messages.decode(thing))
             else:
                 for line in patches.lines(response.stream(CHUNK)):
                     yield patches.watch_event(line)
@@ -134,7 +142,7 @@ class KubeApi:
         """
         if not self._written or kind not in ("ADDED", "MODIFIED"):
             return None
-        name, uid, version = wire.identity(thing)
+        name, uid, version = messages.identity(thing)
         known = self._written.get(KubeName(name))
         if known is None:
             return None
@@ -222,7 +230,7 @@ class KubeApi:
     ) -> dict[str, Any]:
         with self._answer(method, path, query, body, forms) as response:
             data = response.data
-            answer = wire.decode(data) if wire.is_object(data) else decode(data)
+            answer = messages.decode(data) if messages.is_object(data) else decode(data)
             if not isinstance(answer, dict):
                 raise KubeUnavailable(f"{method} {path}: the answer is not an object")
             return answer
@@ -259,11 +267,11 @@ class KubeApi:
             yield response
         except library.api_exception() as error:
             raise self._translated(error, f"{method} {path}") from None
-        except wire.UnknownForm as error:
+        except UnknownForm as error:
             self._protobuf = False
             log.warning("from now on Nodes are read as JSON", call=f"{method} {path}", why=error)
             raise KubeUnavailable(f"{method} {path}: {error}") from None
-        except (HTTPError, OSError, ValueError, wire.Incomplete) as error:
+        except (HTTPError, OSError, ValueError, Incomplete) as error:
             raise KubeUnavailable(
                 f"{method} {path}: {' '.join(str(error).split())[:200]}"
             ) from None
@@ -285,23 +293,15 @@ class KubeApi:
         text = f"{what}: {error.status or 'no answer'}: {message}"
         if error.status == 401:
             return self._unauthorized(text)
-        if error.status == 410:
-            return KubeGone(text)
-        if error.status == 404:
-            return KubeNotFound(text)
-        if error.status == 409:
-            return KubeConflict(text)
-        if error.status == 422:
-            return KubeInvalid(text)
         if not error.status:
             return KubeUnavailable(text)
         if error.status == 429 or error.status >= 500:
             return KubeFailed(text)
-        return KubeRefused(text)
+        return _ERRORS.get(error.status, KubeRefused)(text)
 
 
 def _is_protobuf(response: Any) -> bool:
-    return str(response.headers.get("Content-Type", "")).startswith(wire.MEDIA_TYPE)
+    return str(response.headers.get("Content-Type", "")).startswith(messages.MEDIA_TYPE)
 
 
 def _message(error: Any) -> str:
@@ -309,7 +309,7 @@ def _message(error: Any) -> str:
     body = error.body or b""
     data = body if isinstance(body, bytes) else str(body).encode()
     try:
-        answer = wire.decode(data) if wire.is_object(data) else json.loads(data)
+        answer = messages.decode(data) if messages.is_object(data) else json.loads(data)
         return str(answer["message"])
     except (ValueError, TypeError, KeyError):
         return data.decode(errors="replace") or str(error.reason or "")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.log_limit import LimitedLog
-from holdfast.errors import HoldfastError
 from holdfast.slurm.client import SlurmNode
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.feature import RepeatedStep
 from k8s_bridge.kube.access import Reviews, Right, require_all
-from k8s_bridge.kube.api import KubeError, KubeNotFound
+from k8s_bridge.kube.api import KubeError, KubeNotFound, Requests
+from k8s_bridge.kube.pages import items
 from k8s_bridge.worker_pods.evictable import EVICTABLE, changes, is_evictable
 
 log = LimitedLog(Log("bridge"))
@@ -31,44 +30,28 @@ def require(kube: Reviews, policy: BridgeConfig, where: str) -> None:
     require_all(kube, rights if namespace else (), where, document)
 
 
-class Api(Protocol):
-    """What is asked of the API server. Raises ``KubeError``."""
-
-    def request(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None
-    ) -> dict[str, Any]: ...
-
-
 class Protection:
     """The worker pods of a namespace. ``is_off``: a kill switch stops all actions."""
 
-    def __init__(self, api: Api, namespace: str, is_off: Callable[[], bool] = lambda: False):
+    def __init__(self, api: Requests, namespace: str, is_off: Callable[[], bool] = lambda: False):
         self._api, self._is_off = api, is_off
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._nodes: Sequence[SlurmNode] | None = None
         self._done: frozenset[str] | None = None
         self._read_at = float("-inf")
-        self._stopped = threading.Event()
+        self._thread = RepeatedStep(
+            "worker-pods", lambda: self.step(), PAUSE_S, "worker pods cannot be labelled"
+        )
 
     def see(self, slurm: Sequence[SlurmNode] | None, _: object, /) -> None:
         """The bridge's last look at Slurm's nodes; ``None``: not known, so the labels stay."""
         self._nodes = slurm
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="worker-pods", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
-        """The thread ends after its present call; this method does not wait for it."""
-        self._stopped.set()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(PAUSE_S):
-            try:
-                self.step()
-            except HoldfastError as error:
-                log.warning("worker pods cannot be labelled; retrying", why=error)
-            except Exception as error:
-                log.exception("worker pods cannot be labelled; retrying", error)
+        self._thread.stop()
 
     def step(self) -> int:
         """One look. Returns the number of labels written. Raises ``KubeError``."""
@@ -78,7 +61,9 @@ class Protection:
         wanted = frozenset(node.name for node in nodes if is_evictable(node))
         if wanted == self._done and time.monotonic() - self._read_at < READ_S:
             return 0
-        labelled = {str(item["metadata"]["name"]) for item in self._labelled()}
+        labelled = {
+            str(item["metadata"]["name"]) for item in items(self._api, self._path, EVICTABLE)
+        }
         written = 0
         complete = True
         for name, value in changes(nodes, labelled).items():
@@ -96,14 +81,3 @@ class Protection:
         if written:
             log.info("worker pods labelled", written=written, evictable=len(wanted))
         return written
-
-    def _labelled(self) -> list[dict[str, Any]]:
-        query = {"labelSelector": EVICTABLE, "limit": "500"}
-        items: list[dict[str, Any]] = []
-        while True:
-            page = self._api.request("GET", self._path, query)
-            items += page.get("items") or ()
-            more = (page.get("metadata") or {}).get("continue")
-            if not more:
-                return items
-            query = {**query, "continue": str(more)}

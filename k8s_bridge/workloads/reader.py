@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.log_limit import LimitedLog
 from holdfast.vocabulary import KubeName
-from k8s_bridge.kube.api import KubeFailed, KubeNotFound, KubeRefused
+from k8s_bridge.kube.api import KubeFailed, KubeNotFound, KubeRefused, Requests
+from k8s_bridge.kube.pages import items
 from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.workloads.kinds import JOB, KINDS, OPT_IN_LABELS, Kind
 from k8s_bridge.workloads.objects import (
@@ -28,8 +29,6 @@ from k8s_bridge.workloads.objects import (
 
 log = LimitedLog(Log("bridge"))
 
-PAGE = 250
-"""Objects for each answer; each page is reduced before the next one is read."""
 NAMES = 40
 """Workloads whose pods are asked for at once: a URL has a limit."""
 MISSING_S = 300.0
@@ -39,14 +38,8 @@ LABEL_CHARS = 63
 Found = tuple[Workload, tuple[Pod, ...]]
 
 
-class Api(Protocol):
+class Api(Requests, Protocol):
     """What is asked of the API server. Raises ``KubeError``."""
-
-    def request(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None
-    ) -> dict[str, Any]:
-        """One request, and its answer in JSON. A PATCH is a merge patch."""
-        ...
 
     def node(self, name: KubeName) -> KubeNode: ...
 
@@ -76,7 +69,7 @@ class Reader:
             return
         try:
             for label in OPT_IN_LABELS:
-                for item in self._list(kind.path(namespace), f"{label}=true"):
+                for item in items(self._api, kind.path(namespace), f"{label}=true"):
                     if opted_in((item.get("metadata") or {}).get("labels") or {}):
                         yield workload_of(kind, item)
         except KubeNotFound:
@@ -93,25 +86,15 @@ class Reader:
         for begin in range(0, len(names), NAMES):
             selector = f"{kind.pod_label} in ({','.join(names[begin : begin + NAMES])})"
             if kind.has_jobs:
-                for item in self._list(JOB.path(namespace), selector):
+                for item in items(self._api, JOB.path(namespace), selector):
                     if controller(item) in owners:
                         uid = str((item.get("metadata") or {}).get("uid", ""))
                         owners[uid] = owners[controller(item)]
-            for item in self._list(f"/api/v1/namespaces/{namespace}/pods", selector):
+            for item in items(self._api, f"/api/v1/namespaces/{namespace}/pods", selector):
                 pod = pod_of(item)
                 if pod.owner in owners:
                     pods[owners[pod.owner]].append(pod)
         return [(workload, tuple(pods[workload.uid])) for workload in workloads]
-
-    def _list(self, path: str, selector: str) -> Iterator[Mapping[str, Any]]:
-        query = {"limit": str(PAGE), "labelSelector": selector}
-        while True:
-            page = self._api.request("GET", path, query)
-            yield from page.get("items") or ()
-            more = (page.get("metadata") or {}).get("continue")
-            if not more:
-                return
-            query = {**query, "continue": str(more)}
 
     def gone(self, names: Iterable[KubeName]) -> frozenset[KubeName]:
         """Those of the Nodes that do not exist."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +9,9 @@ from functools import partial
 
 from holdfast.adapters.log import Log
 from holdfast.adapters.log_limit import LimitedLog
-from holdfast.errors import HoldfastError
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.feature import RepeatedStep
 from k8s_bridge.kube.api import KubeConflict, KubeError, KubeFailed, KubeNotFound
 from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.workloads import patches
@@ -49,28 +48,22 @@ class Recovery:
         self._views: Sequence[KubeNode] | None = None
         self._known: dict[str, tuple[Past, ...]] = {}
         self._said: dict[tuple[str, str], str] = {}
-        self._stopped = threading.Event()
+        self._thread = RepeatedStep(
+            "workloads",
+            lambda: self.step(time.time()),
+            self._settings.poll_s,
+            "workloads could not be looked at",
+        )
 
     def see(self, _: object, kube: Sequence[KubeNode] | None, /) -> None:
         """The bridge's last look at the Nodes; ``None``: not known, so nothing is done."""
         self._views = kube
 
     def start(self) -> None:
-        """Until ``stop``."""
-        threading.Thread(target=self._run, name="workloads", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
-        """The thread ends after its present call; this method does not wait for it."""
-        self._stopped.set()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._settings.poll_s):
-            try:
-                self.step(time.time())
-            except HoldfastError as error:
-                log.warning("workloads could not be looked at; retrying", why=error)
-            except Exception as error:
-                log.exception("workloads could not be looked at; retrying", error)
+        self._thread.stop()
 
     def step(self, now: float) -> int:
         """One look at all workloads. Returns the number of restarts that began. ``now``: epoch seconds."""
@@ -81,7 +74,7 @@ class Recovery:
         look = self._look(found, views, now)
         begun = 0
         for workload, pods in found:
-            if self._stopped.is_set():
+            if self._thread.is_stopped:
                 break
             decision = decide(workload, pods, look, self._known.get(workload.uid, ()))
             match decision:

@@ -1,24 +1,20 @@
-"""Accuracy and speed of ``holdfast diagnose`` on a folder of logs.
+"""Accuracy of ``holdfast diagnose`` on a folder of logs. Its speed: ``scripts/bench log``.
 
 The folder holds logs and ``labels.tsv``, with a line for each log: its name, the class that its cause has
 (``none``: nothing failed, or the log does not tell), a part of the line that is the cause, and the hosts
 that the log makes suspect, separated by commas (``-``: none). Separated by tabs.
 
     PYTHONPATH=scripts:. .venv/bin/python -m measure.causes FOLDER
-    PYTHONPATH=scripts:. .venv/bin/python -m measure.causes --speed
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-from measure.logs import LOGS
 from slurm_hooks.job.diagnosis.causes import CLASS_OF, Engine
 from slurm_hooks.job.diagnosis.lines.line import Diagnosis
 
@@ -77,34 +73,13 @@ def accuracy(folder: Path) -> None:
     print(f"logs without a cause: {clean}; false causes: {false}")
 
 
-def speed(size: int = 4 << 20, rounds: int = 16) -> dict[str, tuple[float, ...]]:
-    """Kind of log → bytes per second of processor time, for each of several passes over as many bytes."""
-    found = {}
-    for kind, log in LOGS.items():
-        data = log(size, 1)
-        found[kind] = tuple(len(data) / _processor_s(data) for _ in range(rounds))
-    return found
-
-
-def _processor_s(data: bytes) -> float:
-    begin = time.process_time()
-    diagnosed(data)
-    return time.process_time() - begin
-
-
 def main(argv: list[str]) -> int:
     """See the module."""
     parser = argparse.ArgumentParser(
         prog="measure.causes", description=__doc__.splitlines()[0], allow_abbrev=False
     )
-    parser.add_argument("folder", nargs="?", type=Path, help="logs and labels.tsv")
-    parser.add_argument("--speed", action="store_true", help="measure speed on synthetic logs")
-    args = parser.parse_args(argv)
-    if args.folder:
-        accuracy(args.folder)
-    if args.speed or not args.folder:
-        for kind, speeds in speed().items():
-            print(f"{kind}: {median(speeds) / 1e6:.0f} MB/s of processor time")
+    parser.add_argument("folder", type=Path, help="logs and labels.tsv")
+    accuracy(parser.parse_args(argv).folder)
     return 0
 
 

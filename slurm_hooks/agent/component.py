@@ -1,9 +1,9 @@
-"""What the agent's event loop needs of each of its features. No method may block."""
+"""What the agent's event loop needs of each of its features, and gives to them. No method may block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from slurm_hooks.probes.runner import Prober
 from slurm_hooks.worker.worker import Worker
@@ -35,6 +35,12 @@ class Component(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Note(Protocol):
+    """Records an event in the node's history (names: ``holdfast.history.event``)."""
+
+    def __call__(self, event: str, **facts: Any) -> None: ...
 
 
 class ProberComponent:

@@ -1,8 +1,8 @@
 """The job's journal: append-only JSON lines on the shared filesystem, one file for each job.
 
 Events, each with ``t`` (epoch seconds): attempt, checkpoint, step_start, step_end, loss, evidence,
-decision, requeue, finish, slow, pairs. Readers skip a line that a crash cut short, and it never corrupts the next
-one.
+decision, requeue, finish, slow, pairs. Readers skip a line that a crash cut short, and it never corrupts
+the next one.
 """
 
 from __future__ import annotations

@@ -94,19 +94,20 @@ def decoded(data: bytes) -> Marker:
     if state not in _STATES:
         raise ValueError("unknown state")
     return Marker(
-        job=_count(facts, "job"),
-        restarts=_count(facts, "restarts"),
+        job=count(facts, "job"),
+        restarts=count(facts, "restarts"),
         state=state,
         at=_seconds(facts.get("at")),
         exclude=_nodes(facts, "exclude"),
         release=_nodes(facts, "release"),
-        launchers_killed=_count({"launchers_killed": 0, **facts}, "launchers_killed"),
+        launchers_killed=count({"launchers_killed": 0, **facts}, "launchers_killed"),
         journal=_path(facts.get("journal")),
         owner=_owner(facts.get("owner", -1)),
     )
 
 
-def _count(facts: dict[str, object], name: str) -> int:
+def count(facts: dict[str, object], name: str) -> int:
+    """A number of 32 bits. Raises ValueError for anything else."""
     value = facts.get(name)
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
         raise ValueError(f"{name} is not a count")

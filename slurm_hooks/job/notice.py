@@ -11,10 +11,10 @@ import math
 from dataclasses import asdict, dataclass
 
 from holdfast.text import printable
+from slurm_hooks.job.marker import count
 from slurm_hooks.settings.notify import JobEvent
 
 MAX_BYTES = 4096
-_MAX_COUNT = 2**32 - 1
 _MAX_WHY = 500
 _MAX_LOST_S = 366 * 86400.0
 
@@ -64,11 +64,11 @@ def decoded(data: bytes) -> Notice | None:
         raise ValueError("why is not text")
     return Notice(
         event=_event(facts.get("event")),
-        job=_count(facts, "job"),
-        attempt=_count(facts, "attempt"),
+        job=count(facts, "job"),
+        attempt=count(facts, "attempt"),
         why=printable.line(why)[:_MAX_WHY],
         lost_s=_seconds(facts.get("lost_s")),
-        gpus=_count(facts, "gpus"),
+        gpus=count(facts, "gpus"),
     )
 
 
@@ -77,13 +77,6 @@ def _event(value: object) -> JobEvent:
         return JobEvent(value)
     except ValueError:
         raise ValueError("unknown event") from None
-
-
-def _count(facts: dict[str, object], name: str) -> int:
-    value = facts.get(name)
-    if type(value) is not int or not 0 <= value <= _MAX_COUNT:
-        raise ValueError(f"{name} is not a count")
-    return value
 
 
 def _seconds(value: object) -> float:

@@ -14,7 +14,6 @@ silence starts again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from holdfast.policy.node_death.heartbeat import (
     ALIVE,
@@ -25,6 +24,7 @@ from holdfast.policy.node_death.heartbeat import (
     Heartbeat,
     Round,
 )
+from holdfast.policy.node_death.neighbour import NEVER, Neighbour
 from holdfast.policy.node_death.ring import EXCHANGE, WATCHED, neighbours, ring
 from holdfast.vocabulary import SlurmName
 
@@ -37,54 +37,17 @@ _STALL_S = 1.0
 """A round that comes later than this after the last one: this node itself did not run."""
 _FRESH_S = 2.5 * INTERVAL_S
 _ECHO_TICKS = 24
-_BEATS_BEFORE = 10
-"""Heartbeats in a row before a node's silence means anything."""
-_ANSWERED_S = 5.0
-"""A node counts as one that answers TCP if it did so this long before its last heartbeat."""
 _SELDOM_S = 10.0
 """Between two connects to a node without any sign of life; else there is one each interval."""
 _AGENT_GONE_S = 10.0
-"""Without heartbeats while the kernel answers: only the agent is gone, and it has to be heard anew."""
+"""Without heartbeats while the kernel answers: only the agent is gone, and it has to be heard again."""
 _GIVE_UP_S = 30.0
 """A silence without a decision is left to Slurm's own time-out."""
 _TURN_S = 1.0
 """Each further watcher waits so much longer, so that normally one of them writes."""
 _ABSENT_S = 60.0
 """A node that was not heard for so long counts neither as a watcher nor as one that fell silent."""
-_NEVER = float("-inf")
-
-
-@dataclass(slots=True)
-class _Neighbour:
-    """``beat_at``, ``answered_at``: last heartbeat, last answer to a connect. ``tried_at``: last connect.
-    ``hears_at``: when it last proved that it hears this node."""
-
-    run: str = ""
-    tick: int = -1
-    echo: tuple[str, int] = ("", -1)
-    beats: int = 0
-    beat_at: float = _NEVER
-    answered_at: float = _NEVER
-    hears_at: float = _NEVER
-    tried_at: float = _NEVER
-    blind: bool = False
-    settled: bool = False
-    asked: bool = False
-    views: Mapping[SlurmName, float] = field(default_factory=dict)
-
-    @property
-    def known(self) -> bool:
-        """Both kinds of signs were seen, so their absence means something."""
-        return self.beats >= _BEATS_BEFORE and self.beat_at - self.answered_at <= _ANSWERED_S
-
-    @property
-    def sign_at(self) -> float:
-        """The last sign of life, of either kind."""
-        return max(self.beat_at, self.answered_at)
-
-    def forget(self) -> None:
-        """It has to be heard anew before its silence means anything again."""
-        self.beats, self.asked = 0, False
+_LEAST_WATCHERS = 2
 
 
 class Watch:
@@ -94,10 +57,10 @@ class Watch:
         self._me, self._run, self._silent_s = me, run, silent_s
         self._order: tuple[SlurmName, ...] = ()
         self._watched: tuple[SlurmName, ...] = ()
-        self._near: dict[SlurmName, _Neighbour] = {}
+        self._near: dict[SlurmName, Neighbour] = {}
         self._tick = 0
-        self._last = _NEVER
-        self._since = _NEVER
+        self._last = NEVER
+        self._since = NEVER
         self._told = self._strangers = False
         self._returned: list[SlurmName] = []
         self._held = ""
@@ -107,7 +70,7 @@ class Watch:
         self._order = ring([*names, self._me])
         self._watched = neighbours(self._order, self._me, WATCHED)
         near = neighbours(self._order, self._me, EXCHANGE)
-        self._near = {name: self._near.get(name, _Neighbour()) for name in near}
+        self._near = {name: self._near.get(name, Neighbour()) for name in near}
         return near
 
     def hear(self, beat: Heartbeat, now: float) -> None:
@@ -139,6 +102,12 @@ class Watch:
         """This node could not even try to connect."""
         if name in self._near:
             self._near[name].blind = True
+
+    def is_dead(self, name: SlurmName, now: float) -> bool:
+        """Whether a ``Death`` of an earlier round still holds: since then no sign of life, nobody else settled
+        it, and no other node fell silent."""
+        near = self._near.get(name)
+        return near is not None and near.asked and self._view(near, now) >= self._silent_s
 
     def settle(self, name: SlurmName, *, done: bool, retry: bool = False) -> None:
         """The end of what a ``Death`` led to. ``done``: Slurm was told, or would have been; ``retry``:
@@ -200,14 +169,14 @@ class Watch:
             return False
         return any(near.views.get(name) == SETTLED for _, near in self._hearing(now))
 
-    def _silence(self, near: _Neighbour, now: float) -> float:
+    def _silence(self, near: Neighbour, now: float) -> float:
         return now - max(near.sign_at, self._since)
 
-    def _is_silent(self, near: _Neighbour, now: float) -> bool:
+    def _is_silent(self, near: Neighbour, now: float) -> bool:
         """It gave signs lately, and gives none now. ``known`` or not: of two such nodes none is dead."""
         return not near.settled and _SUSPECT_S <= now - near.sign_at <= _ABSENT_S
 
-    def _view(self, near: _Neighbour, now: float) -> float:
+    def _view(self, near: Neighbour, now: float) -> float:
         if near.settled:
             return SETTLED
         silent = self._is_silent(near, now)
@@ -218,7 +187,7 @@ class Watch:
         silent_s = self._silence(near, now)
         return silent_s if silent_s >= _SUSPECT_S else LOST
 
-    def _beat(self, to: SlurmName, near: _Neighbour, views: Mapping[SlurmName, float]) -> Heartbeat:
+    def _beat(self, to: SlurmName, near: Neighbour, views: Mapping[SlurmName, float]) -> Heartbeat:
         return Heartbeat(
             sender=self._me,
             to=to,
@@ -241,7 +210,7 @@ class Watch:
 
     # --- the decision --------------------------------------------------------------------------
 
-    def _hearing(self, now: float) -> list[tuple[SlurmName, _Neighbour]]:
+    def _hearing(self, now: float) -> list[tuple[SlurmName, Neighbour]]:
         """The neighbours that are heard now and hear this node."""
         return [
             (name, near)
@@ -289,8 +258,9 @@ class Watch:
         agree = [who for who, view in opinions.items() if view >= self._silent_s]
         watchers = neighbours(self._order, name, WATCHED)
         there = [who for who in watchers if who == self._me or self._present(who, now)]
-        if len(agree) + 1 < 2 or 2 * (len(agree) + 1) <= len(there):
-            return (), f"{len(agree) + 1} of {len(there)} watchers say so"
+        count = len(agree) + 1  # this node too
+        if count < _LEAST_WATCHERS or 2 * count <= len(there):
+            return (), f"{count} of {len(there)} watchers say so"
         return ring([self._me, *agree]), ""
 
     def _present(self, name: SlurmName, now: float) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from holdfast.config.bounds import within
@@ -61,6 +60,8 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
     rows = rows_of(ran.out)
     if ran.status or not rows:
         return could_not_run(f"exit status {ran.status}: {one_line(ran.err or ran.out)}")
+    from statistics import median  # noqa: PLC0415 - 0.6 MiB, and the agent loads this module for its limits
+
     try:
         typical = median(float(row["tflops"]) for row in rows)
         readings = [reading for row in rows for reading in _of_gpu(row, typical, limits)]

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.adapters.log import Log
+from slurm_hooks.agent.component import Note
 from slurm_hooks.agent.job_report import files, leftovers
 from slurm_hooks.agent.job_report.leftover_store import LeftoverStore
 from slurm_hooks.agent.job_report.report import Remains
-from slurm_hooks.agent.job_report.reporter import NOTHING, Note, Reporter
+from slurm_hooks.agent.job_report.reporter import NOTHING, Reporter
 from slurm_hooks.agent.job_runs import hook_notes, run_matching, runs
 from slurm_hooks.agent.job_runs.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.agent.job_runs.run_store import RunStore

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.history.event import JOB_AFFECTED
 from holdfast.incidents import Attribution
 from holdfast.vocabulary import Mode
+from slurm_hooks.agent.component import Note
 from slurm_hooks.agent.job_report import files, report
 from slurm_hooks.agent.job_report.comment_writer import CommentWriter
 from slurm_hooks.agent.job_report.report import Leftover, Place, Remains
@@ -21,9 +20,6 @@ from slurm_hooks.worker.worker import Worker
 log = Log("agent")
 
 NOTHING = Remains()
-
-Note = Callable[..., Any]
-"""``Recorder.note``."""
 
 
 class Reporter:

@@ -11,7 +11,7 @@ from slurm_hooks.job.marker import Marker
 
 HASTE_S = 30.0
 """How long a job is queried every 0.1 s after a change; then once a second."""
-_MAX_DELAY_S = 600.0
+MAX_DELAY_S = 600.0
 """A later start time is not a requeue delay but set by a person (``--begin``)."""
 ENDED_BADLY = frozenset({"FAILED", "OUT_OF_MEMORY"})
 """States of a job whose launcher was killed. After NODE_FAIL Slurm requeues the job itself."""
@@ -96,13 +96,13 @@ def after_requeue(
         return Next.LOOK_SOON  # on the nodes of its last run
     if _held_by_slurm(marker, job) and may_requeue():
         return Next.RELEASE
-    if job.state_reason.startswith(_HELD) or delay_s > _MAX_DELAY_S:
+    if job.state_reason.startswith(_HELD) or delay_s > MAX_DELAY_S:
         return Next.FORGET  # held, or a start time set by a person
     if job.state_reason == "BeginTime" or delay_s > 0:
         return Next.START
     if job.state_reason in _WAITS or job.state_reason.startswith("ReqNodeNotAvail"):
         return Next.FORGET  # it may start, but waits for something else
-    return Next.LOOK_SOON if since_s < _MAX_DELAY_S else Next.FORGET
+    return Next.LOOK_SOON if since_s < MAX_DELAY_S else Next.FORGET
 
 
 def _held_by_slurm(marker: Marker, job: SlurmJob) -> bool:

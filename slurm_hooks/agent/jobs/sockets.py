@@ -184,18 +184,13 @@ class JobSockets:
         ):  # possible if the agent may not chown the socket (see _chown_to)
             return "this socket belongs to another user"
         try:
-            notice = notices.decoded(data)
-            marker = None if notice else markers.decoded(data)
+            sent = notices.decoded(data) or markers.decoded(data)
         except ValueError as error:
             return str(error)
-        sent = notice or marker
-        assert sent is not None  # noqa: S101 - one of the two
         if sent.job not in self._jobs.get(user.uid, ()):
             return f"job {sent.job} is not on this node, or not yours"
-        if notice:
-            return self._tell(replace(notice, owner=user.uid))
-        assert marker is not None  # noqa: S101 - the other one
-        return self._take(replace(marker, owner=user.uid))
+        owned = replace(sent, owner=user.uid)
+        return self._tell(owned) if isinstance(owned, Notice) else self._take(owned)
 
 
 def peer(client: socket.socket) -> int:

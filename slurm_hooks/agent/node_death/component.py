@@ -6,7 +6,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.config.kill_switch_files import ALL, switches_off
@@ -16,7 +16,7 @@ from holdfast.policy.budget import NODE_DEATH as CODE
 from holdfast.policy.node_death.heartbeat import Death, Round
 from holdfast.policy.node_death.watch import HURRY_S, INTERVAL_S, Watch
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.agent.component import NEVER
+from slurm_hooks.agent.component import NEVER, Note
 from slurm_hooks.agent.node_death import wire
 from slurm_hooks.agent.node_death.network import Network
 from slurm_hooks.agent.node_death.step import Outcome, Step, Table
@@ -37,13 +37,11 @@ _JOBS_AFTER_S = 2.0
 """slurmd refuses a job in the same second of slurmctld's clock in which its last run was revoked."""
 _JOBS_FOR_S = 60.0
 _RETURN_S = (5.0, 15.0, 45.0, 120.0, 300.0)
-"""When an agent looks whether its node was set DOWN, after its start and after a neighbour said so."""
+"""When an agent looks whether its node was set DOWN, after its start and after a neighbour said so. If the
+last look could not be taken, the next one follows after as long again."""
 
-
-class Note(Protocol):
-    """The history's ``note``."""
-
-    def __call__(self, event: str, **facts: Any) -> None: ...
+_ABOUT = {"code": CODE, "check": CHECK, "subject": "node", "boot_id": None}
+"""In each event of the history. Which boot of that node it was, its neighbours do not know."""
 
 
 class NodeDeath:
@@ -165,8 +163,7 @@ class NodeDeath:
             since = self._open_deaths.pop(name, None)
             if since is not None:
                 log.info("heard again", node=name)
-                about = {"code": CODE, "check": CHECK, "subject": "node"}
-                self._note(CLOSED, node=name, boot_id=None, open_s=round(now - since, 1), **about)
+                self._note(CLOSED, node=name, open_s=round(now - since, 1), **_ABOUT)
         if done.told:
             self._look_for_return(now)
         if done.strangers and self._strangers_at <= now:
@@ -181,7 +178,9 @@ class NodeDeath:
         """The request that is due next. A death comes first."""
         if self._deaths:
             death = self._deaths.pop(0)
-            if self._may_act():
+            if not self._watch.is_dead(death.name, now):  # another request may have taken a minute
+                self._watch.settle(death.name, done=False, retry=True)
+            elif self._may_act():
                 log.warning("silent", node=death.name, silent_s=round(death.silent_s, 1))
                 self._send("down", death, _DOWN_S)
             else:
@@ -196,6 +195,8 @@ class NodeDeath:
             self._returns = [at for at in self._returns if at > now]
             if self._may_act() and self._key:
                 self._send("return", None, _DEADLINE_S)
+            else:
+                self._look_again(now)
 
     def _send(self, what: str, value: Any, deadline_s: float) -> None:
         self._asked = (what, value)
@@ -249,6 +250,8 @@ class NodeDeath:
             self._read_table_by(now + random.uniform(*_TABLE_SOON_S))
         elif what == "jobs":
             self._start_jobs(value, now)
+        else:
+            self._look_again(now)
 
     def _take_table(self, table: Table) -> None:
         self._problem = ""
@@ -267,17 +270,7 @@ class NodeDeath:
         mode = "drain" if outcome.written else "observe"
         log.warning("node set DOWN" if outcome.written else "node is dead", node=name, mode=mode)
         self._open_deaths[name] = now
-        self._note(
-            OPENED,
-            node=name,
-            boot_id=None,
-            code=CODE,
-            check=CHECK,
-            subject="node",
-            mode=mode,
-            severity="fatal",
-            detail=outcome.reason,
-        )
+        self._note(OPENED, node=name, mode=mode, severity="fatal", detail=outcome.reason, **_ABOUT)
         self._jobs_until = now + _JOBS_FOR_S
         self._start_jobs((*self._jobs, *outcome.jobs), now)
 
@@ -291,3 +284,7 @@ class NodeDeath:
     def _look_for_return(self, now: float) -> None:
         if not self._returns:
             self._returns = [now + after_s for after_s in _RETURN_S]
+
+    def _look_again(self, now: float) -> None:
+        """Slurm did not answer, or nothing may be changed: a node that is DOWN must not stay so for ever."""
+        self._returns = self._returns or [now + _RETURN_S[-1]]

@@ -6,7 +6,6 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from holdfast.errors import CommandError, Refused
 from holdfast.node_states import NOT_DEFINED
@@ -14,15 +13,15 @@ from holdfast.policy.node_death import in_slurm
 from holdfast.policy.node_death.heartbeat import Death
 from holdfast.policy.node_death.ring import EXCHANGE, neighbours, ring
 from holdfast.slurm.cli import SlurmCli
+from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
+from slurm_hooks.agent.jobs.requeue_rules import MAX_DELAY_S
 from slurm_hooks.agent.node_death import wire
 from slurm_hooks.settings.settings import Settings
 
 _DECISION_S = 2.0
 """A decision older than this is not written: slurmctld may have been frozen, and the node be back."""
 _SLURMD_PORT = 6818
-_MOST_DELAY = timedelta(seconds=600)
-"""A later start time is not a requeue delay but set by a person (``--begin``)."""
 _PENDING = "PENDING"
 
 
@@ -105,10 +104,9 @@ class Step:
                 job = self._slurm.job(job_id)
                 if job is None or _PENDING not in job.state or not job.restarts:
                     continue
-                delay = None if job.start_at is None else job.start_at - self._slurm.clock()
                 if job.state != _PENDING:
                     again.append(job_id)  # its epilogs still run on other nodes
-                elif delay is not None and timedelta(0) < delay < _MOST_DELAY:
+                elif self._is_delayed(job):
                     self._slurm.start_now(job_id)
                     lines.append(f"{job_id}: starts without Slurm's requeue delay")
             except Refused as error:
@@ -116,6 +114,12 @@ class Step:
             except CommandError:
                 again.append(job_id)
         return tuple(again), tuple(lines)
+
+    def _is_delayed(self, job: SlurmJob) -> bool:
+        """By Slurm itself after a requeue: a start time that a person set is normally later."""
+        if job.start_at is None:
+            return False
+        return 0 < (job.start_at - self._slurm.clock()).total_seconds() <= MAX_DELAY_S
 
     def come_back(self) -> str:
         """Return this node to service if agents set it DOWN. What was done; empty: nothing.

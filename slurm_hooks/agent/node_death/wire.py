@@ -5,11 +5,10 @@ from __future__ import annotations
 import hmac
 import json
 import math
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters import safe_file
 from holdfast.policy.node_death.heartbeat import Heartbeat
 from holdfast.vocabulary import SlurmName
 
@@ -20,7 +19,6 @@ KEYS = (Path("/etc/slurm/slurm.key"), Path("/etc/munge/munge.key"))
 _MAC_BYTES = 32
 _LEAST_KEY_BYTES = 16
 _MOST_KEY_BYTES = 65536
-_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MOST_VIEWS = 16
 _MOST_CHARS = 253
 _DOWN_CHARS = 16
@@ -40,17 +38,10 @@ def read_key(path: str, cluster: str) -> bytes:
     if chosen is None:
         raise KeyProblem(f"no key file: neither of {', '.join(map(str, KEYS))} exists")
     try:
-        fd = os.open(chosen, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            found = os.fstat(fd)
-            regular = stat.S_ISREG(found.st_mode)
-            secret = os.read(fd, _MOST_KEY_BYTES) if regular else b""
-        finally:
-            os.close(fd)
+        with safe_file.open_secret(chosen).file as file:
+            secret = file.read(_MOST_KEY_BYTES)
     except OSError as error:
         raise KeyProblem(f"{chosen}: {error.strerror or error}") from None
-    if not regular or found.st_mode & _FOR_OTHERS:
-        raise KeyProblem(f"{chosen}: others than its owner can use it (chmod 600)")
     if len(secret) < _LEAST_KEY_BYTES:
         raise KeyProblem(f"{chosen}: shorter than {_LEAST_KEY_BYTES} bytes")
     return hmac.digest(secret, b"holdfast node_death 1 " + cluster.encode(), "sha256")

@@ -1,6 +1,6 @@
 """Finds the cause of a failure in the output of a job, while it is printed or afterwards. Pure.
 
-The cause is the earliest line after which the job could not go on (recovery.md section 3.3). What NCCL,
+The cause is the earliest line after which the job could not go on. What NCCL,
 torchrun and srun print while a job fails is a consequence, and what training follows was no failure. In a
 log with several attempts, the last attempt that shows a cause counts.
 """
@@ -196,7 +196,7 @@ CLASS_OF: dict[Kind, str] = {
     Kind.PROGRESS: "unknown",
     Kind.PLACE: "unknown",
 }
-"""The class that ``holdfast diagnose`` prints (design.md section 6)."""
+"""The class that ``holdfast diagnose`` prints."""
 
 RETRY_OF: dict[Retry, str] = {
     Retry.PLAIN: "same",

@@ -31,8 +31,7 @@ _CAUSES = frozenset(
 _SAYS_NOTHING = frozenset({"L05", "L10"})
 """A task failed, or the step was ended. Neither adds to the fingerprint, which holds the task's exit code."""
 _NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instruction"})
-"""Crashes that faulty host memory may cause. The second on the same node counts against the node
-(recovery.md 3.1)."""
+"""Crashes that faulty host memory may cause. The second on the same node counts against the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

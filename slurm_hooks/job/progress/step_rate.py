@@ -15,7 +15,7 @@ from slurm_hooks.job.diagnosis.matching.match import progress_in, search
 
 _WINDOW_S = 60.0
 _RECENT = 5
-"""Minutes in a row that must be slower (recovery.md section 4.1, row 22: at least four)."""
+"""Minutes in a row that must be slower."""
 _WARM_UP = 2
 """Minutes after the start that do not count: compilation, caches."""
 _LEAST = 10

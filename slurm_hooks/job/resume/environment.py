@@ -22,7 +22,7 @@ def child_environment(
     paths: PathMap = NO_CONTAINER,
     more: Mapping[str, str] = NO_MORE,
 ) -> dict[str, str]:
-    """The job environment (design.md section 4) and ``more`` on top of the launcher's own.
+    """The variables of ``holdfast run`` (docs/reference/commands.md) and ``more`` on top of the launcher's own.
 
     Without a checkpoint the variables are empty, not unset, so that scripts under ``set -u`` can use
     them.

@@ -1,4 +1,4 @@
-"""Parses srun's and slurmstepd's messages about failed tasks (recovery.md, rows L03 to L05).
+"""Parses srun's and slurmstepd's messages about failed tasks (signatures L03 to L05).
 
 Wording of Slurm 24.11 to 26.05, src/srun/libsrun/task_state.c and launch.c:
 ``srun: error: worker-7: tasks 56-58: Killed``, ``srun: Terminating StepId=12.0``; and of

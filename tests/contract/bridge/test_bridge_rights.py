@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from typing import Any
@@ -20,6 +19,7 @@ from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.model.ownership import BridgeRecord, Origin
 from k8s_bridge.model.snapshot import Condition, KubeNode
 from k8s_bridge.names import CONDITIONS
+from tests.contract.waits import until_denied, until_in_force
 
 NODE = KubeName("computeinstance-0")
 PATH = f"/api/v1/nodes/{NODE}"
@@ -89,7 +89,7 @@ def admin(api_server: ApiServer) -> Iterator[ApiServer]:
 @pytest.fixture(scope="module")
 def kube(admin: ApiServer, bridge_policy: BridgeConfig) -> KubeApi:
     found = KubeApi(bridge_policy)
-    until_denied(lambda: found._patch(PATH, MERGE, {"metadata": {"labels": {"early": "x"}}}))
+    until_in_force(found, PATH)
     return found
 
 
@@ -101,18 +101,6 @@ def reset(admin: ApiServer, taints: list[dict[str, str]]) -> None:
 def from_rest(admin: ApiServer, kube: KubeApi, decide: Callable[[KubeNode], Edit]) -> None:
     reset(admin, TAINTS)
     kube.edit(kube.node(NODE), decide)
-
-
-def until_denied(write: Callable[[], object]) -> None:
-    """A new policy takes effect within about a second, on a busy machine much later."""
-    end = time.monotonic() + 120  # on a busy machine
-    while time.monotonic() < end:
-        try:
-            write()
-        except KubeRefused:
-            return
-        time.sleep(0.1)
-    raise AssertionError("no policy denies it")
 
 
 def node(admin: ApiServer) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.api import KubeError, KubeRefused
 from k8s_bridge.kube.client import KubeApi
+from tests.contract.waits import until_in_force
 
 NODE = KubeName("computeinstance-0")
 PATH = f"/api/v1/nodes/{NODE}"
@@ -84,7 +84,7 @@ def test_of_all_fields_that_a_node_can_have_only_the_bridges_change(
     """Each field that the API server's own schema names, also those of later releases."""
     schemas = json.loads(api_server.kubectl("get", "--raw", "/openapi/v3/api/v1"))["components"]
     by_name = {name.rpartition(".")[2]: row for name, row in schemas["schemas"].items()}
-    until_denied(lambda: bridge._patch(PATH, MERGE, {"metadata": {"labels": {"early": "x"}}}))
+    until_in_force(bridge, PATH)
     before = comparable(api_server)
     tried = []
     for kind, part, path in (
@@ -108,18 +108,6 @@ def test_of_all_fields_that_a_node_can_have_only_the_bridges_change(
                     assert comparable(api_server) == before, f"{tried[-1]} = {value!r}"
     assert comparable(api_server) == before
     assert len(tried) > 100, tried
-
-
-def until_denied(write: Callable[[], object]) -> None:
-    """The policy takes effect some time after the start of the API server."""
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        try:
-            write()
-        except KubeRefused:
-            return
-        time.sleep(0.2)
-    raise AssertionError("no policy denies it")
 
 
 def comparable(server: ApiServer) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.reason import Reason, without_appended
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName, SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.model.changes import Change
-from k8s_bridge.model.ownership import CORDON, Origin, follows_cordon, same_drain
+from k8s_bridge.model.ownership import CORDON, BridgeRecord, Origin, follows_cordon, same_drain
 from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.names import KEEP_CORDONED, RECORD
 from k8s_bridge.planning.planner import Planner
@@ -39,6 +39,7 @@ GPU, RULE = "NebiusGPUError", "nebius-gpu-error"
 WORKERS = 2
 ROUNDS, MOST_WRITES = 8, 14
 """A fixed point comes after at most so many rounds, with so many writes of the bridges for each node."""
+Node = TypeVar("Node", SlurmNode, KubeNode)
 _PREFIX = "slurm-operator: "
 _RULES = (RuleSettings(use=RULE, mode=RuleMode.DRAIN, hold_s=0, clear_s=0),)
 _BUDGET = BridgeBudget(max_nodes=1, max_share=0, incident_share=1)
@@ -376,7 +377,7 @@ class Strangers:
     def _node(self, worker: SlurmName) -> SlurmNode:
         return self.slurm.by_name[worker]
 
-    def _record(self, machine: str):  # type: ignore[no-untyped-def]
+    def _record(self, machine: str) -> BridgeRecord | None:
         return self.kube.node(KubeName(machine)).record if machine in self.kube.raw else None
 
     def _cordoned_by_others(self, machine: str) -> bool:
@@ -469,7 +470,7 @@ def _require(holds: object, what: str) -> None:
         raise Violation(what)
 
 
-def _same(old: list, new: list) -> list:  # type: ignore[type-arg]
+def _same(old: list[Node], new: list[Node]) -> list[Node]:
     """As the real views do: an equal node is the same object."""
     known = {node.name: node for node in old}
     return [known[node.name] if known.get(node.name) == node else node for node in new]

@@ -15,8 +15,7 @@ from holdfast.config.kill_switch_files import ALL
 from holdfast.config.load import load_section
 from holdfast.config.schema import SlurmConfig
 from holdfast.errors import UsageError
-from k8s_bridge.config import BridgeConfig, Join
-from k8s_bridge.main import SWITCH
+from k8s_bridge.config import SWITCH, BridgeConfig, Join
 from k8s_bridge.names import CONDITIONS
 
 IMAGE = f"registry.example/holdfast@sha256:{'0' * 64}"

@@ -77,7 +77,7 @@ def test_others_drains_that_follow_a_cordon_are_not_followed_by_a_cordon() -> No
 
 
 def test_a_drain_stays_the_bridges_when_slurm_appends_to_it_and_its_causes_change() -> None:
-    """The record was written anew with Slurm's user and time, and the drain never ended."""
+    """The record was written again with Slurm's user and time, and the drain never ended."""
     made = world()
     play(
         made, "human_cordons settle slurm_loses_contact fault_is_shown settle fault_is_over settle"

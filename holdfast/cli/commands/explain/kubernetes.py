@@ -12,7 +12,6 @@ from holdfast.errors import CommandError
 from holdfast.own_program import own_program
 
 _ANSWER_S = 15.0
-_REMEDY = "; set bridge.kubeconfig"
 
 
 def look(name: str) -> tuple[dict[str, Any] | None, str]:

@@ -1,5 +1,5 @@
-"""After the second timeout that names no rank: the job's nodes are tested in pairs, and a node that fails with two
-partners is avoided (recovery.md section 4.1, row 15).
+"""After the second timeout that names no rank: the job's nodes are tested in pairs, and a node that fails
+with two partners is avoided.
 
 The test sends data over the network of the nodes' addresses, by TCP. It finds a node that the others do not
 reach, or hardly; InfiniBand and GPUs are tested by ``holdfast inspect``, on nodes without a job.

@@ -32,6 +32,20 @@ def test_a_file_is_read_with_its_owner(tmp_path: Path) -> None:
         assert (file.read(), size_bytes, owner) == (b"text", 4, os.geteuid())
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o602, 0o601])
+def test_a_secret_that_others_than_its_owner_can_use_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"text")
+    path.chmod(0o600)
+    with safe_file.open_secret(path).file as file:
+        assert file.read() == b"text"
+    path.chmod(mode)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(NotReadable, match="chmod 600"):
+        safe_file.open_secret(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def _pipe(path: Path) -> None:
     os.mkfifo(path)
 

@@ -21,7 +21,7 @@ from k8s_bridge import service
 from k8s_bridge.endpoints import http_server
 from k8s_bridge.endpoints.health import Health
 from k8s_bridge.endpoints.metrics import BridgeMetrics
-from k8s_bridge.main import Bridge
+from k8s_bridge.loop import Bridge
 from k8s_bridge.page.board import Board
 from k8s_bridge.service import Tools
 from tests.unit.k8s_bridge.fake_cluster import AGENT, NOON, FakeCluster

@@ -16,7 +16,6 @@ import pytest
 from holdfast.adapters.command import complete
 from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
-from k8s_bridge.kube import wire
 from k8s_bridge.kube.api import (
     KubeConflict,
     KubeGone,
@@ -24,11 +23,14 @@ from k8s_bridge.kube.api import (
     KubeUnauthorized,
     KubeUnavailable,
 )
-from k8s_bridge.kube.client import PAGE, KubeApi
+from k8s_bridge.kube.client import KubeApi
+from k8s_bridge.kube.pages import PAGE
+from k8s_bridge.kube.protobuf.fields import MAGIC
+from k8s_bridge.kube.protobuf.messages import MEDIA_TYPE
 from tests.unit.k8s_bridge.kube import encoding
 
 C0 = KubeName("c0")
-PROTOBUF, JSON = wire.MEDIA_TYPE, "application/json"
+PROTOBUF, JSON = MEDIA_TYPE, "application/json"
 
 
 def node(name: str = "c0", version: str = "5") -> dict[str, Any]:
@@ -198,7 +200,9 @@ def test_the_event_of_an_own_write_is_not_decoded_again(
     assert seen[2].node.version == "7"
 
 
-def test_a_node_made_anew_is_not_taken_for_the_written_one(server: Server, kube: KubeApi) -> None:
+def test_a_node_created_again_is_not_taken_for_the_written_one(
+    server: Server, kube: KubeApi
+) -> None:
     other = node(version="5")
     other["metadata"]["uid"] = "another"
 
@@ -245,7 +249,7 @@ def test_a_watch_in_protobuf_that_ends_in_error(server: Server, kube: KubeApi) -
 def test_after_an_unknown_form_nodes_are_asked_for_as_json(server: Server, kube: KubeApi) -> None:
     def answers(asked: Request) -> Answer:
         if PROTOBUF in asked.accept:
-            return Answer(PROTOBUF, wire.MAGIC + b"another form")
+            return Answer(PROTOBUF, MAGIC + b"another form")
         return Answer(JSON, json.dumps(node()).encode())
 
     server.answers = answers

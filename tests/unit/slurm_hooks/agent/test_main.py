@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast.cli.main import main
+
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
@@ -36,3 +40,14 @@ def test_as_a_user_it_is_a_usage_error_in_one_line(
     )
     assert error.count("\n") == 1
     assert not (config.parent / "state").exists()
+
+
+def test_it_loads_nothing_that_only_a_worker_needs() -> None:
+    code = "import slurm_hooks.agent.main, sys; print(*sys.modules)"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
+    loaded = set(run.stdout.split())
+    assert "slurm_hooks.agent.loop" in loaded
+    assert not {"ssl", "http.client", "urllib.request", "email", "statistics", "pynvml"} & loaded

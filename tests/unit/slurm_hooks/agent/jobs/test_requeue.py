@@ -366,7 +366,7 @@ def test_users_take_turns_however_many_jobs_one_has(node: Node) -> None:
 
 
 def test_an_unchanged_marker_sent_again_is_not_queried_more_often(node: Node) -> None:
-    """Asked ten times a second for half a minute; who says it anew each second gets no more."""
+    """Asked ten times a second for half a minute; who says it again each second gets no more."""
     for second in range(60):
         node.mark("requeue", at=float(second))
         node.run(1)

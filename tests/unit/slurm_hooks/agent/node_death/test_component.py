@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.schema import ClusterConfig, SlurmConfig
-from holdfast.policy.node_death.heartbeat import Death
+from holdfast.policy.node_death.heartbeat import Death, Heartbeat
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.component import NEVER
 from slurm_hooks.agent.node_death.component import NodeDeath
@@ -19,7 +19,7 @@ from slurm_hooks.agent.node_death.step import Table
 from slurm_hooks.settings.sections import AgentConfig, NodeDeathConfig, NodeDeathMode
 from slurm_hooks.settings.settings import Settings
 
-ME, X = SlurmName("worker-1"), SlurmName("worker-2")
+ME, X, Y = SlurmName("worker-1"), SlurmName("worker-2"), SlurmName("worker-3")
 
 
 def free_port() -> int:
@@ -67,6 +67,42 @@ def turn_until(component: NodeDeath, condition: Any, limit_s: float = 60) -> Non
         assert time.monotonic() < end
         component.turn(time.monotonic())
         time.sleep(0.01)
+
+
+def found_dead(component: NodeDeath) -> Death:
+    """X has been silent for 2 s until now, as Y says too: what the rounds of the last seconds found."""
+    watch, now = component._watch, time.monotonic()
+    watch.know([ME, X, Y])
+    found: list[Death] = []
+    for tick in range(25):
+        at = now - 9.6 + 0.4 * tick
+        done = watch.round(at)
+        found += done.dead
+        silent_s = max(0.0, 0.4 * (tick - 18))
+        for sender in (X, Y) if not silent_s else (Y,):
+            (echo,) = (beat for beat in done.beats if beat.to == sender)
+            watch.hear(
+                Heartbeat(
+                    sender=sender,
+                    to=ME,
+                    run="r",
+                    tick=tick,
+                    echo_run=echo.run,
+                    echo_tick=echo.tick,
+                    views={X: silent_s, ME: 0.0},
+                ),
+                at,
+            )
+            watch.answered(sender, at)
+    (death,) = found
+    return death
+
+
+def is_back(component: NodeDeath) -> None:
+    component._watch.hear(
+        Heartbeat(sender=X, to=ME, run="r", tick=99, echo_run=component._watch._run, echo_tick=24),
+        time.monotonic(),
+    )
 
 
 def test_off_is_off(site: Site) -> None:
@@ -118,7 +154,7 @@ def test_a_kill_switch_stops_it(site: Site, switch: str) -> None:
     (site.folder / "off" / switch).touch()
     component = site.component()
     component._table_at = NEVER
-    component._deaths.append(Death(name=X, silent_s=2.0, agreed=(ME,), run="r"))
+    component._deaths.append(found_dead(component))
     component.turn(time.monotonic())
     assert component._deaths == []
     assert component.workers == []
@@ -129,7 +165,7 @@ def test_without_slurm_a_death_is_logged_and_tried_again(
 ) -> None:
     component = site.component()
     component._table_at = NEVER
-    component._deaths.append(Death(name=X, silent_s=2.0, agreed=(ME,), run="r"))
+    component._deaths.append(found_dead(component))
     text = ""
 
     def failed() -> bool:
@@ -139,3 +175,48 @@ def test_without_slurm_a_death_is_logged_and_tried_again(
 
     turn_until(component, failed)
     assert site.notes == []
+
+
+def test_a_node_that_is_back_while_its_death_waits_for_another_request_is_not_set_down(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    component = site.component()
+    turn_until(component, lambda: component.workers)  # the table, which nobody answers
+    component._deaths.append(found_dead(component))
+    is_back(component)
+    turn_until(component, lambda: not component._deaths and not component.workers)
+    assert "not set DOWN" not in capsys.readouterr().err
+
+
+def test_a_node_that_is_still_silent_is_set_down_after_another_request(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    component = site.component()
+    turn_until(component, lambda: component.workers)
+    component._deaths.append(found_dead(component))
+    turn_until(component, lambda: not component._deaths and not component.workers)
+    assert "node=worker-2" in capsys.readouterr().err
+
+
+def test_without_slurm_this_node_looks_again_whether_it_may_return(site: Site) -> None:
+    component = site.component()
+    component._table_at = NEVER
+    component._returns = [0.0]
+    turn_until(component, lambda: component.workers)
+    turn_until(component, lambda: not component.workers)
+    assert component._returns
+
+
+def test_a_kill_switch_only_delays_the_return(site: Site) -> None:
+    switch = site.folder / "off" / "all"
+    switch.parent.mkdir()
+    switch.touch()
+    component = site.component()
+    component._table_at = NEVER
+    component._returns = [0.0]
+    component.turn(time.monotonic())
+    assert component.workers == []
+    switch.unlink()
+    assert len(component._returns) == 1
+    component._returns = [0.0]  # its time has come
+    turn_until(component, lambda: component.workers)

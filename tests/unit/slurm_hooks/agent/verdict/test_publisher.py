@@ -242,7 +242,7 @@ def test_the_kill_switch_is_published_as_the_decision(tmp_path: Path) -> None:
     assert actor.slurm_status.why == "switched off: off/all beside the configuration"
     assert actor.next_at == float("inf")
     actor.consider(DrainInputs(), now=2.0)
-    assert actor.workers, "Slurm is asked anew once it is on again"
+    assert actor.workers, "Slurm is asked again once it is on again"
     actor.close()
 
 

@@ -52,6 +52,7 @@ def test_a_pipe_and_a_device_are_refused_in_one_line(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.timeout(120)  # reads 1 GiB
 def test_a_log_with_one_line_of_gigabytes(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as file:
         file.truncate(1 << 30)

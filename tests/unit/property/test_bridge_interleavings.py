@@ -243,7 +243,7 @@ SCENARIOS = {
     "cordoned while the bridge wants to cordon": (
         "agent_drains bridge_decides human_cordons bridge_acts_late agent_gives_back"
     ),
-    "cordoned anew while the bridge wants to uncordon": (
+    "cordoned again while the bridge wants to uncordon": (
         "agent_drains all_settles agent_gives_back bridge_decides human_uncordons human_cordons "
         "bridge_acts_late"
     ),

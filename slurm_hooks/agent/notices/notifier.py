@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from slurm_hooks.agent.component import NEVER
-from slurm_hooks.agent.jobs.notice_delivery import Request
+from slurm_hooks.agent.notices.message import Request
 from slurm_hooks.job.notice import Notice
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker
@@ -135,6 +135,6 @@ class Notifier:
         self._worker.close()
 
     def _open(self) -> Callable[[Any], Iterator[Any]]:
-        from slurm_hooks.agent.jobs import notice_delivery  # noqa: PLC0415 - heavy, and only in the worker
+        from slurm_hooks.agent.notices import delivery  # noqa: PLC0415 - TLS and HTTP: only in the worker
 
-        return notice_delivery.open_delivery(self._config.notify)
+        return delivery.open_delivery(self._config.notify)

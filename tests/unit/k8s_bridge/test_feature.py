@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +11,9 @@ import pytest
 from holdfast.slurm.client import SlurmNode
 from k8s_bridge.config import BridgeConfig, WorkloadSettings
 from k8s_bridge.endpoints.metrics import BridgeMetrics
-from k8s_bridge.features import features
 from k8s_bridge.kube.api import KubeUnavailable
-from k8s_bridge.main import Bridge
+from k8s_bridge.loop import Bridge
+from k8s_bridge.main import features
 from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.rules.rule import RuleMode
 from k8s_bridge.rules.settings import RuleSettings
@@ -96,8 +95,9 @@ def test_an_error_ends_no_thread_and_stop_ends_it(
     monkeypatch.setattr(protection, "PAUSE_S", 0.01)
     feature: Recovery | Protection = Protection(kube, "b")
     if which == "workloads":
-        feature = Recovery(kube, BridgeConfig())
-        monkeypatch.setattr(feature, "_settings", SimpleNamespace(poll_s=0.01))
+        policy = BridgeConfig()
+        object.__setattr__(policy.workloads, "poll_s", 0.01)  # shorter than may be configured
+        feature = Recovery(kube, policy)
     errors = iter((KubeUnavailable("no answer"), ValueError("a defect")))
     done = threading.Event()
 

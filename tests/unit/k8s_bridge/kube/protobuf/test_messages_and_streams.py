@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8s_bridge.kube import wire
+from k8s_bridge.kube.protobuf import messages
+from k8s_bridge.kube.protobuf.fields import MAGIC, Incomplete, UnknownForm
+from k8s_bridge.kube.protobuf.stream import NodeList, watch_events
 from k8s_bridge.model.snapshot import project
 from k8s_bridge.names import CONDITIONS, FIELD_MANAGER, KEEP_CORDONED, ORIGIN, RECORD, TAINT
 from tests.unit.k8s_bridge.kube import encoding
@@ -102,16 +104,16 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
 @given(NODES)
 def test_a_node_is_seen_as_in_json(node: dict[str, Any]) -> None:
     data = encoding.node_object(node)
-    assert wire.is_object(data)
-    assert project(wire.decode(data)) == project(json.loads(json.dumps(node)))
+    assert messages.is_object(data)
+    assert project(messages.decode(data)) == project(json.loads(json.dumps(node)))
     meta = node["metadata"]
-    assert wire.identity(data) == (meta["name"], meta["uid"], meta["resourceVersion"])
+    assert messages.identity(data) == (meta["name"], meta["uid"], meta["resourceVersion"])
 
 
 @settings(deadline=None)
 @given(st.lists(NODES, max_size=4), st.integers(1, 3000))
 def test_a_list_is_read_while_it_arrives(nodes: list[dict[str, Any]], size: int) -> None:
-    listed = wire.NodeList(pieces(encoding.node_list(nodes, "4711"), size))
+    listed = NodeList(pieces(encoding.node_list(nodes, "4711"), size))
     assert [project(found) for found in listed.nodes()] == [project(node) for node in nodes]
     assert listed.version == "4711"
 
@@ -122,9 +124,11 @@ def test_events_survive_any_chunks(nodes: list[dict[str, Any]], size: int) -> No
     stream = b"".join(
         encoding.watch_frame("MODIFIED", encoding.node_object(node)) for node in nodes
     )
-    seen = list(wire.watch_events(pieces(stream, size)))
+    seen = list(watch_events(pieces(stream, size)))
     assert [kind for kind, _ in seen] == ["MODIFIED"] * len(nodes)
-    assert [project(wire.decode(thing)) for _, thing in seen] == [project(node) for node in nodes]
+    assert [project(messages.decode(thing)) for _, thing in seen] == [
+        project(node) for node in nodes
+    ]
 
 
 NODE: dict[str, Any] = {
@@ -137,28 +141,28 @@ NODE: dict[str, Any] = {
 @pytest.mark.parametrize("end", range(0, len(encoding.node_object(NODE)) - 8, 7))
 def test_a_node_that_is_cut_is_an_error(end: int) -> None:
     whole = encoding.node_object(NODE)
-    with pytest.raises(wire.UnknownForm):
-        wire.decode(whole[:end])
+    with pytest.raises(UnknownForm):
+        messages.decode(whole[:end])
 
 
 @given(st.binary(max_size=60))
 def test_other_bytes_are_an_error(data: bytes) -> None:
-    with pytest.raises(wire.UnknownForm):
-        wire.decode(data)
-    with pytest.raises(wire.UnknownForm):
-        wire.decode(wire.MAGIC + data)
+    with pytest.raises(UnknownForm):
+        messages.decode(data)
+    with pytest.raises(UnknownForm):
+        messages.decode(MAGIC + data)
 
 
 def test_a_list_whose_end_is_missing_is_not_taken_for_all_nodes() -> None:
     data = encoding.node_list([NODE] * 3, "7")
-    with pytest.raises(wire.Incomplete):
-        list(wire.NodeList(pieces(data[:-40], 64)).nodes())
+    with pytest.raises(Incomplete):
+        list(NodeList(pieces(data[:-40], 64)).nodes())
 
 
 def test_a_list_of_something_else_is_an_error() -> None:
     for data in (encoding.failure(500, "InternalError", "etcd"), b'{"kind":"NodeList","items":[]}'):
-        with pytest.raises(wire.UnknownForm):
-            list(wire.NodeList([data]).nodes())
+        with pytest.raises(UnknownForm):
+            list(NodeList([data]).nodes())
 
 
 def test_a_taint_with_a_field_of_a_later_release_is_not_read() -> None:
@@ -169,16 +173,16 @@ def test_a_taint_with_a_field_of_a_later_release_is_not_read() -> None:
         encoding.field(1, encoding.meta(NODE["metadata"]))
         + encoding.field(2, encoding.field(5, taint)),
     )
-    with pytest.raises(wire.UnknownForm, match="taint"):
-        wire.decode(data)
+    with pytest.raises(UnknownForm, match="taint"):
+        messages.decode(data)
 
 
 def test_a_failure_is_decoded() -> None:
-    found = wire.decode(encoding.failure(409, "Conflict", "the object has been modified: " * 9))
+    found = messages.decode(encoding.failure(409, "Conflict", "the object has been modified: " * 9))
     assert (found["code"], found["reason"]) == (409, "Conflict")
     assert found["message"].startswith("the object has been modified")
 
 
 def test_an_event_of_an_absurd_length_is_an_error() -> None:
-    with pytest.raises(wire.UnknownForm):
-        list(wire.watch_events([b"\xff\xff\xff\xff1234"]))
+    with pytest.raises(UnknownForm):
+        list(watch_events([b"\xff\xff\xff\xff1234"]))

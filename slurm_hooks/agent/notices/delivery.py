@@ -10,38 +10,18 @@ import json
 import os
 import pwd
 import re
-import stat
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
-from holdfast.adapters import command
+from holdfast.adapters import command, safe_file
 from holdfast.errors import CommandError
-from slurm_hooks.job.notice import Notice
-from slurm_hooks.settings.notify import JobEvent, NotifyConfig
+from slurm_hooks.agent.notices.message import Request, body, document, subject
+from slurm_hooks.settings.notify import NotifyConfig
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,127}")
 _MAX_FILE_BYTES = 16384
-_VERBS = {
-    JobEvent.RESTARTED: "restarts",
-    JobEvent.HELD: "is held",
-    JobEvent.FAILED: "has failed",
-    JobEvent.SLOW: "has become slower",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One notice for one channel. ``cluster``, ``node``: where it comes from; ``at``: epoch seconds."""
-
-    notice: Notice
-    channel: str
-    cluster: str
-    node: str
-    at: float
 
 
 def open_delivery(config: NotifyConfig) -> Callable[[object], Iterator[str]]:
@@ -56,47 +36,6 @@ def open_delivery(config: NotifyConfig) -> Callable[[object], Iterator[str]]:
             yield problem
 
     return serve
-
-
-def subject(request: Request) -> str:
-    """One line for a subject or a chat."""
-    notice = request.notice
-    return f"job {notice.job} on {request.cluster} {_VERBS[notice.event]}"
-
-
-def body(request: Request) -> str:
-    """The mail's text."""
-    notice = request.notice
-    rows = [f"{subject(request)}: {notice.why}", "", f"attempt    {notice.attempt}"]
-    if notice.lost_s:
-        hours = f", about {notice.lost_gpu_hours:.2f} GPU hours" if notice.gpus else ""
-        rows.append(f"work lost  {notice.lost_s:.0f} s{hours}")
-    rows.append(f"all of it  holdfast explain {notice.job}")
-    if notice.event is JobEvent.HELD:
-        rows.append(f"release it scontrol release {notice.job}, once the cause is fixed")
-    return "\n".join(rows) + "\n"
-
-
-def document(request: Request, user: str) -> dict[str, object]:
-    """The JSON for a webhook. ``text`` is for receivers of Slack's form, which requires that &, < and >
-    are escaped."""
-    notice = request.notice
-    text = f"{subject(request)} ({user}): {notice.why}"
-    for char, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(char, escaped)
-    return {
-        "event": notice.event.value,
-        "job": notice.job,
-        "user": user,
-        "cluster": request.cluster,
-        "node": request.node,
-        "attempt": notice.attempt,
-        "why": notice.why,
-        "lost_s": round(notice.lost_s, 1),
-        "lost_gpu_hours": round(notice.lost_gpu_hours, 3) if notice.gpus else None,
-        "at": datetime.fromtimestamp(request.at, tz=timezone.utc).isoformat(timespec="seconds"),
-        "text": text,
-    }
 
 
 def _user(uid: int) -> str:
@@ -156,16 +95,13 @@ def _post(request: Request, config: NotifyConfig) -> str:
 
 
 def webhook(path: Path) -> tuple[str, dict[str, str]]:
-    """URL and headers in the site's file. Raises OSError, and ValueError for a file that others than root
-    can read or change, or that is not of this form."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("not a regular file")
-        if found.st_uid not in (0, os.geteuid()) or stat.S_IMODE(found.st_mode) & 0o077:
-            raise ValueError("must belong to root and be readable by root only (mode 0600)")
-        lines = _lines(stream.read(_MAX_FILE_BYTES))
+    """URL and headers in the site's file. Raises OSError, also for a file that others than its owner can use,
+    and ValueError for one of another user or that is not of this form."""
+    opened = safe_file.open_secret(path)
+    with opened.file as file:
+        if opened.owner not in (0, os.geteuid()):
+            raise ValueError("must belong to root")
+        lines = _lines(file.read(_MAX_FILE_BYTES))
     if not lines or not re.fullmatch(r"https?://[^\s/]+(/\S*)?", lines[0]):
         raise ValueError("the first line must be a URL: https://HOST/PATH")
     headers = [line.partition(":") for line in lines[1:]]

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.agent.jobs import notice_delivery, notices
-from slurm_hooks.agent.jobs.notice_delivery import Request, open_delivery, webhook
-from slurm_hooks.agent.jobs.notices import Notifier
+from holdfast.adapters.safe_file import NotReadable
+from slurm_hooks.agent.notices import message
+from slurm_hooks.agent.notices.delivery import open_delivery, webhook
+from slurm_hooks.agent.notices.message import Request
+from slurm_hooks.agent.notices.notifier import _MAX_WAITING, Notifier
 from slurm_hooks.job.launcher.notices import Notices
 from slurm_hooks.job.notice import Notice
 from slurm_hooks.settings.notify import JobEvent, NotifyConfig
@@ -195,7 +197,7 @@ def test_each_event_has_words_of_its_own() -> None:
         Request(notice=replace(NOTICE, event=each), channel="mail", cluster="c", node="n", at=0.0)
         for each in JobEvent
     ]
-    subjects = {notice_delivery.subject(each) for each in requests}
+    subjects = {message.subject(each) for each in requests}
     assert len(subjects) == len(JobEvent)
     assert "job 7 on c has become slower" in subjects
 
@@ -203,7 +205,7 @@ def test_each_event_has_words_of_its_own() -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o622])
 def test_a_file_that_others_can_use_is_refused(hook: Path, mode: int) -> None:
     hook.chmod(mode)
-    with pytest.raises(ValueError, match="readable by root only"):
+    with pytest.raises(NotReadable, match="others than its owner"):
         webhook(hook)
 
 
@@ -240,7 +242,7 @@ def test_a_user_cannot_send_without_a_limit(
 def test_the_queue_has_a_limit(tmp_path: Path, sendmail: Path) -> None:
     config = NotifyConfig(mail=(str(sendmail),), max_per_hour=10_000)
     notifier = Notifier("worker-1", settings(config, tmp_path))
-    answers = {notifier.take(NOTICE) for _ in range(notices._MAX_WAITING + 1)}
+    answers = {notifier.take(NOTICE) for _ in range(_MAX_WAITING + 1)}
     assert answers == {"", "too many notices are waiting"}
 
 
