@@ -41,6 +41,23 @@ _TIMEOUT = r"[1-9][0-9]?|1[01][0-9]|120"
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
 
+_SAME_NAMES = (
+    "cordon",
+    "taint",
+    "drain_on_cordon",
+    "poll_s",
+    "slurm_user",
+    "metrics_port",
+    "nodes",
+    "node_selector",
+    "events",
+    "unreadable_polls",
+    "connections",
+    "timeout_s",
+    "worker_pods_namespace",
+)
+"""Keys of the section ``bridge`` that values of the same names set."""
+
 READ = ("bridge", "node", "paths", "slurm")
 """The sections that the bridge reads, besides ``cluster``."""
 
@@ -51,22 +68,7 @@ TAKEN: Mapping[str, str] = {
     "bridge.metrics_host": "",
     "bridge.page_port": "",
     "bridge.join": "nodes",
-    **{
-        f"bridge.{name}": name
-        for name in (
-            *(
-                "cordon",
-                "taint",
-                "drain_on_cordon",
-                "poll_s",
-                "slurm_user",
-                "metrics_port",
-                "nodes",
-            ),
-            *("node_selector", "events", "unreadable_polls", "connections", "timeout_s"),
-            "worker_pods_namespace",
-        )
-    },
+    **{f"bridge.{name}": name for name in _SAME_NAMES},
 }
 """What the template of the Deployment writes → the value that sets it; empty: it is fixed."""
 
@@ -123,6 +125,8 @@ def _pairs(text: str) -> Mapping[str, str]:
     return dict(pairs)
 
 
+_NAMESPACE = Value(NAME, "holdfast", "the same as in `holdfast render rbac`")
+
 RBAC = Document(
     about="namespace, account and rights of the bridge",
     package=_PACKAGE,
@@ -149,7 +153,7 @@ DEPLOYMENT = Document(
         ),
         "slurm_auth_secret": Value(NAME, "slurm-auth", "that Secret; jwt: its key is `token`"),
         "auth_path": Value(PATH, "/etc/slurm-auth", "where it is mounted"),
-        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
+        "namespace": _NAMESPACE,
         "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),
         "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "the Slurm user that drains nodes"),
         "uid": Value(NUMBER, "2000", "uid of that user"),
@@ -214,7 +218,7 @@ NETWORK_POLICY = Document(
     template="network_policy.yaml.j2",
     context=_network_policy,
     values={
-        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
+        "namespace": _NAMESPACE,
         "ports": Value(
             rf"({_PORT})(,({_PORT}))*",
             "443,6443,6817,6819",
@@ -235,7 +239,7 @@ OFF = Document(
     template="off.yaml.j2",
     context=_off,
     values={
-        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
+        "namespace": _NAMESPACE,
         "switches": Value(
             "(bridge|all)(,(bridge|all))*", "bridge", "bridge: it reports only; all: every action"
         ),
@@ -262,7 +266,7 @@ WORKLOADS_RBAC = Document(
         "namespaces": Value(
             rf"{NAME}(,{NAME})*", REQUIRED, "those of bridge.workloads, with commas between"
         ),
-        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
+        "namespace": _NAMESPACE,
     },
 )
 
@@ -288,7 +292,7 @@ WORKER_PODS = Document(
             "NAME=VALUE,…: labels of Slurm's worker pods; Soperator's by default",
         ),
         "worker_namespace": Value(NAME, "soperator", "the namespace of these pods"),
-        "namespace": Value(NAME, "holdfast", "the same as in `holdfast render rbac`"),
+        "namespace": _NAMESPACE,
     },
 )
 

@@ -13,14 +13,21 @@ the rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from holdfast.findings import Finding, Verdict
 from holdfast.node_states import FAILED
-from holdfast.policy import flap_damping
 from holdfast.policy.comments import may_comment
+from holdfast.policy.node_drain import (
+    OVER_BUDGET,
+    boot_pair,
+    budget_comment,
+    drain_for,
+    is_admitted,
+    reason_text,
+)
 from holdfast.policy.node_inputs import Move, NodeDecision, NodeSituation
-from holdfast.policy.ownership import NodeView
+from holdfast.policy.ownership import HOOK_REASONS, NodeView
 from holdfast.policy.return_conditions import (
     blocking_condition,
     fulfilled_requirement,
@@ -30,10 +37,6 @@ from holdfast.policy.return_test import ReservedBy, may_return
 from holdfast.reason import Reason
 from holdfast.vocabulary import Action, Mode, Severity
 
-_HOOK_REASONS = {"Prolog error", "Epilog error"}
-"""The reasons that slurmctld writes when a hook fails; Holdfast's hooks fail only on a bad node. While
-the fault is open, its own reason replaces them: only then can the drain be undone automatically."""
-_OVER_BUDGET = "over budget: "
 _RANK = {action: rank for rank, action in enumerate(Action)}
 
 
@@ -84,7 +87,7 @@ def _withdraw(situation: NodeSituation) -> NodeDecision | None:
     """Several agents drained at the same time and exceeded the budget; this one drained too late."""
     if situation.own is None or situation.worst is None or not situation.must_withdraw:
         return None
-    text = _reason(situation, situation.worst, prefix=_OVER_BUDGET)
+    text = reason_text(situation, situation.worst, prefix=OVER_BUDGET)
     return NodeDecision(
         move=Move.WITHDRAW,
         why="over budget: other nodes were drained before this one",
@@ -102,7 +105,7 @@ def _requires_more(situation: NodeSituation) -> NodeDecision | None:
     if _RANK[situation.worst.action] <= _RANK[situation.own.action]:
         return None
     why = f"{situation.worst.code} requires {situation.worst.action.value}, more than {situation.own.code}"
-    return _drain_for(situation, situation.worst, why)
+    return drain_for(situation, situation.worst, why)
 
 
 def _other_fault(situation: NodeSituation) -> NodeDecision | None:
@@ -117,7 +120,7 @@ def _other_fault(situation: NodeSituation) -> NodeDecision | None:
     weaker = _RANK[situation.worst.action] < _RANK[situation.own.action]
     if weaker and pending_requirement(situation, situation.own):
         return None
-    return _drain_for(
+    return drain_for(
         situation, situation.worst, f"{situation.own.code} is over, {situation.worst.code} is open"
     )
 
@@ -154,7 +157,7 @@ def _return(situation: NodeSituation) -> NodeDecision | None:
     if allowed or test_result is None:
         return NodeDecision(move=Move.UNDRAIN, why=why, forget=True)
     # The test failed: the reason stays, and the node's comment reports the test.
-    text = str(Reason(record.code, f"re-test {test_result.summary}", _boot(situation)))
+    text = str(Reason(record.code, f"re-test {test_result.summary}", boot_pair(situation)))
     move = Move.COMMENT if may_comment(situation.node, text) else Move.NONE
     why = f"out of service for {record.code}: {test_result.summary}"
     return NodeDecision(move=move, why=why, reason=text)
@@ -166,7 +169,7 @@ def _return(situation: NodeSituation) -> NodeDecision | None:
 def _drained_by_others(situation: NodeSituation) -> NodeDecision | None:
     """A drain of a person or another tool stays. Only Holdfast's own outdated comment is cleared."""
     node = situation.node
-    if not node.drained_flag or (situation.worst is not None and node.reason in _HOOK_REASONS):
+    if not node.drained_flag or (situation.worst is not None and node.reason in HOOK_REASONS):
         return None
     by = f"{node.reason_user or 'an unknown user'} ({node.reason or 'no reason'})"
     outdated = (
@@ -188,7 +191,7 @@ def _comment(situation: NodeSituation) -> NodeDecision | None:
     finding = _to_comment(situation)
     if finding is None and situation.inputs.verdict.blind:
         return NodeDecision(move=Move.NONE, why=_blind(situation), forget=situation.forget)
-    text = _reason(situation, finding) if finding else ""
+    text = reason_text(situation, finding) if finding else ""
     why = f"{finding.code}: {finding.detail} (no drain)" if finding else "no finding"
     if not may_comment(situation.node, text):
         return NodeDecision(move=Move.NONE, why=why, forget=situation.forget)
@@ -203,16 +206,16 @@ def _failed_for_others(situation: NodeSituation) -> NodeDecision | None:
 
 
 def _over_budget(situation: NodeSituation) -> NodeDecision | None:
-    if situation.worst is None or _admitted(situation):
+    if situation.worst is None or is_admitted(situation):
         return None
-    text = _reason(situation, situation.worst, prefix=_OVER_BUDGET)
-    return _budget_comment(situation, text, forget=situation.forget)
+    text = reason_text(situation, situation.worst, prefix=OVER_BUDGET)
+    return budget_comment(situation, text, forget=situation.forget)
 
 
 def _drain(situation: NodeSituation) -> NodeDecision | None:
     if situation.worst is None:
         return None
-    return _drain_for(
+    return drain_for(
         situation, situation.worst, f"{situation.worst.code}: {situation.worst.detail}"
     )
 
@@ -250,33 +253,12 @@ def drain_lost(situation: NodeSituation) -> NodeDecision:
         return NodeDecision(move=Move.NONE, why=f"{lost}, which is over", forget=True)
     if _has_other_reason(node):
         return NodeDecision(move=Move.NONE, why=_kept_reason(node))
-    if not _admitted(situation):
+    if not is_admitted(situation):
         old = Reason.parse(record.reason)
         detail, pairs = (old.detail, old.pairs) if old else ("", {})
-        text = str(Reason(record.code, _OVER_BUDGET + detail, pairs))
-        return _budget_comment(situation, text, forget=False)
+        text = str(Reason(record.code, OVER_BUDGET + detail, pairs))
+        return budget_comment(situation, text, forget=False)
     return NodeDecision(move=Move.DRAIN, why=lost, reason=record.reason)
-
-
-def _drain_for(situation: NodeSituation, finding: Finding, why: str) -> NodeDecision:
-    """Drain, or renew the reason of a drain of Holdfast's: then its count of returns is kept."""
-    returns = flap_damping.count(
-        situation.inputs.returns, finding.code, situation.limits, situation.now
-    )
-    if situation.own is not None:
-        returns = max(returns, situation.own.returns)
-    by_hand = flap_damping.needs_person(returns, situation.limits) or (
-        situation.own is not None and situation.own.by_hand
-    )
-    reason = _reason(
-        situation,
-        finding,
-        prefix=flap_damping.prefix(returns, situation.limits) if by_hand else "",
-        more={"returns": str(returns)} if returns else {},
-    )
-    return NodeDecision(
-        move=Move.DRAIN, why=why, reason=reason, finding=finding, returns=returns, by_hand=by_hand
-    )
 
 
 def _has_other_reason(node: NodeView) -> bool:
@@ -286,18 +268,6 @@ def _has_other_reason(node: NodeView) -> bool:
 
 def _kept_reason(node: NodeView) -> str:
     return f"already out of service; the reason {node.reason!r} is kept"
-
-
-def _admitted(situation: NodeSituation) -> bool:
-    """Only a budget that was counted admits a drain."""
-    return situation.admission is not None and situation.admission.admitted
-
-
-def _budget_comment(situation: NodeSituation, text: str, *, forget: bool) -> NodeDecision:
-    admission = situation.admission
-    why = f"over budget: {admission.why}" if admission else "the drained nodes could not be counted"
-    move = Move.COMMENT if may_comment(situation.node, text) else Move.NONE
-    return NodeDecision(move=move, why=why, reason=text, forget=forget, over_budget=True)
 
 
 def _to_comment(situation: NodeSituation) -> Finding | None:
@@ -315,21 +285,3 @@ def _to_comment(situation: NodeSituation) -> Finding | None:
 
 def _blind(situation: NodeSituation) -> str:
     return f"no answer from probes ({', '.join(situation.inputs.verdict.blind)})"
-
-
-def _boot(situation: NodeSituation) -> dict[str, str]:
-    return {"boot": situation.boot_id[:8]} if situation.boot_id else {}
-
-
-def _reason(
-    situation: NodeSituation,
-    finding: Finding,
-    *,
-    prefix: str = "",
-    more: Mapping[str, str] | None = None,
-) -> str:
-    pairs = _boot(situation)
-    if finding.gpu is not None:
-        pairs["gpu"] = str(finding.gpu)
-    marked = situation.limits.node_problem and not prefix.startswith(_OVER_BUDGET)
-    return str(Reason(finding.code, prefix + finding.detail, {**pairs, **(more or {})}, marked))

@@ -24,6 +24,9 @@ _UNREAD = timedelta(seconds=300)
 """The largest difference between slurmctld's clock and this machine's for a write that could not be read
 back."""
 
+HOOK_REASONS = frozenset({"Prolog error", "Epilog error"})
+"""The reasons that slurmctld writes when a hook fails; Holdfast's hooks fail only on a bad node. While
+the fault is open, its own reason replaces them: only then can the drain be undone automatically."""
 ACCOUNTED_CHARS = 255
 """slurmdbd keeps a reason in a TINYTEXT (as_mysql_cluster.c, event_table): 255 bytes, and a Reason is ASCII."""
 

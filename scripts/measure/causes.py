@@ -1,24 +1,20 @@
-"""Accuracy and speed of ``holdfast diagnose`` on a folder of logs.
+"""Accuracy of ``holdfast diagnose`` on a folder of logs. Its speed: ``scripts/bench log``.
 
 The folder holds logs and ``labels.tsv``, with a line for each log: its name, the class that its cause has
 (``none``: nothing failed, or the log does not tell), a part of the line that is the cause, and the hosts
 that the log makes suspect, separated by commas (``-``: none). Separated by tabs.
 
     PYTHONPATH=scripts:. .venv/bin/python -m measure.causes FOLDER
-    PYTHONPATH=scripts:. .venv/bin/python -m measure.causes --speed
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-from measure.logs import LOGS
 from slurm_hooks.job.diagnosis.causes import CLASS_OF, Engine
 from slurm_hooks.job.diagnosis.lines.line import Diagnosis
 
@@ -54,7 +50,7 @@ def diagnosed(data: bytes) -> Diagnosis:
 
 def accuracy(folder: Path) -> None:
     """Prints how often class, line and hosts are right, and each log that is wrong."""
-    failed = right_class = right_line = silent = clean = false = told = named = 0
+    failed = right_class = right_line = no_answer = clean = false = with_hosts = named = 0
     for label in labels(folder):
         found = diagnosed((folder / label.name).read_bytes())
         kind = CLASS_OF[found.cause.signature.kind] if found.cause else "none"
@@ -67,29 +63,14 @@ def accuracy(folder: Path) -> None:
             false += found.cause is not None
             continue
         failed += 1
-        silent += found.cause is None
+        no_answer += found.cause is None
         right_class += kind == label.kind
         right_line += label.root in text and bool(text)
-        told += bool(label.hosts)
+        with_hosts += bool(label.hosts)
         named += bool(label.hosts) and label.hosts <= set(found.suspects)
     print(f"logs of failures: {failed}; class right {right_class}, line right {right_line}")
-    print(f"no answer: {silent}; hosts named: {named} of {told}")
+    print(f"no answer: {no_answer}; hosts named: {named} of {with_hosts}")
     print(f"logs without a cause: {clean}; false causes: {false}")
-
-
-def speed(size: int = 4 << 20, rounds: int = 16) -> dict[str, tuple[float, ...]]:
-    """Kind of log → bytes per second of processor time, for each of several passes over as many bytes."""
-    found = {}
-    for kind, log in LOGS.items():
-        data = log(size, 1)
-        found[kind] = tuple(len(data) / _processor_s(data) for _ in range(rounds))
-    return found
-
-
-def _processor_s(data: bytes) -> float:
-    begin = time.process_time()
-    diagnosed(data)
-    return time.process_time() - begin
 
 
 def main(argv: list[str]) -> int:
@@ -97,14 +78,8 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="measure.causes", description=__doc__.splitlines()[0], allow_abbrev=False
     )
-    parser.add_argument("folder", nargs="?", type=Path, help="logs and labels.tsv")
-    parser.add_argument("--speed", action="store_true", help="measure speed on synthetic logs")
-    args = parser.parse_args(argv)
-    if args.folder:
-        accuracy(args.folder)
-    if args.speed or not args.folder:
-        for kind, speeds in speed().items():
-            print(f"{kind}: {median(speeds) / 1e6:.0f} MB/s of processor time")
+    parser.add_argument("folder", type=Path, help="logs and labels.tsv")
+    accuracy(parser.parse_args(argv).folder)
     return 0
 
 

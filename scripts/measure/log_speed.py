@@ -21,7 +21,7 @@ from slurm_hooks.job.diagnosis.matching.phrases import phrases
 
 SIZE = 4 << 20
 ROUNDS = 16
-"""Together 64 MiB of each kind of text. No line of one round is known from an earlier one."""
+"""Together 64 MiB of each kind of text. Each round begins without what an earlier one has learnt of its lines."""
 GOAL_BYTES_S = 100e6
 _STREAM_BYTES = 1 << 30
 _MAX_GROWTH_KIB = 4096

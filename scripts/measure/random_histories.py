@@ -77,25 +77,26 @@ def _run(seed: int) -> _Batch:
     from tests.unit.property import test_node_interleavings as scenarios  # noqa: PLC0415 - in the worker
     from tests.unit.property.fake_node import Violation  # noqa: PLC0415
 
-    begin = time.perf_counter()
-    try:
-        steps = scenarios.run_scenarios(seed, OF_A_SEED)
-    except Violation as error:
-        return _Batch(0, f"seed {seed}: {error}", time.perf_counter() - begin)
-    return _Batch(steps, "", time.perf_counter() - begin)
+    return _batch(seed, scenarios.run_scenarios, Violation)
 
 
 def _run_bridges(seed: int) -> _Batch:
     from tests.unit.k8s_bridge import strangers  # noqa: PLC0415 - in the worker
     from tests.unit.k8s_bridge.fake_cluster import Violation  # noqa: PLC0415
 
+    with contextlib.redirect_stderr(io.StringIO()):  # the bridges' log
+        return _batch(seed, strangers.run_histories, Violation)
+
+
+def _batch(seed: int, run: Callable[[int, int], int], violation: type[Exception]) -> _Batch:
+    """``run``: the number of steps in so many histories of a seed."""
     begin = time.perf_counter()
+    steps, problem = 0, ""
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # the bridges' log
-            steps = strangers.run_histories(seed, OF_A_SEED)
-    except Violation as error:
-        return _Batch(0, f"seed {seed}: {error}", time.perf_counter() - begin)
-    return _Batch(steps, "", time.perf_counter() - begin)
+        steps = run(seed, OF_A_SEED)
+    except violation as error:
+        problem = f"seed {seed}: {error}"
+    return _Batch(steps, problem, time.perf_counter() - begin)
 
 
 def _no_bridges_s() -> float:
@@ -108,7 +109,7 @@ def _no_bridges_s() -> float:
 
 
 def _idle_s() -> float:
-    """Seconds of one story in which nobody acts on what happens."""
+    """Seconds of one history in which nobody acts on what happens."""
     from tests.unit.property import test_node_interleavings as scenarios  # noqa: PLC0415
     from tests.unit.property.fake_node import FakeNode  # noqa: PLC0415
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.adapters.log import Log
-from holdfast.errors import ConfigError, ProbeError
+from holdfast.errors import ConfigError
 from holdfast.findings import Verdict
 from holdfast.policy.node_inputs import DrainInputs, draining
 from holdfast.vocabulary import Severity, SlurmName
@@ -28,33 +28,29 @@ from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.agent.job_runs.killed_steps import KilledSteps
 from slurm_hooks.agent.jobs.lost_at_boot import LostJobs
 from slurm_hooks.agent.jobs.watcher import JobWatcher
+from slurm_hooks.agent.kernel_log import KernelLog
 from slurm_hooks.agent.kill_tasks.worker import TaskKiller, tasks_to_kill
 from slurm_hooks.agent.lock import HeldLock
 from slurm_hooks.agent.node_death.component import NodeDeath
 from slurm_hooks.agent.notices.notifier import Notifier
+from slurm_hooks.agent.saved_state import SavedState
 from slurm_hooks.agent.signals import Signals
 from slurm_hooks.agent.telemetry.telemetry import Telemetry
 from slurm_hooks.agent.verdict.publisher import Publisher, enforced
 from slurm_hooks.evaluation.judge import OpenFinding, modes_of
 from slurm_hooks.evaluation.observer import Observer, blind_names
 from slurm_hooks.node import machine
-from slurm_hooks.probes.kmsg.follower import KmsgFollower
 from slurm_hooks.probes.runner import Prober
 from slurm_hooks.settings import settings
 from slurm_hooks.settings.settings import Settings
-from slurm_hooks.tracking import store
 from slurm_hooks.tracking.gpu import recovered
 from slurm_hooks.tracking.node import join
-from slurm_hooks.worker.bounded_write import BoundedWrite
 from slurm_hooks.worker.inherited import InheritedChildren
 from slurm_hooks.worker.worker import Worker
 
 log = Log("agent")
 
 _LONGEST_SLEEP_S = 1.0
-_SAVE_AGAIN_S = 300.0
-"""Unchanged state is written again after this time, so that a disk that takes no writes is noticed
-early."""
 _JITTER = 0.1
 """Share of the interval by which passes are spread, so that a cluster's agents do not all act at
 once."""
@@ -70,10 +66,9 @@ class Agent:
         self._config = config
         self._table = config.active()
         boot_id = machine.boot_id(paths.procfs)
-        tracked = store.recall(store.path_in(paths.state))
-        self._saved, self._same_boot = tracked, tracked.boot_id == boot_id
-        self._write, self._unsaved = BoundedWrite(paths.run / "stuck" / "agent.json"), ""
-        self._saved_at = time.monotonic()
+        self._state = SavedState(paths)
+        tracked = self._state.recalled
+        self._same_boot = tracked.boot_id == boot_id
         self._observer = Observer(config.node.expected_gpus, boot_id, tracked, config.expected_hcas)
         self._publisher = Publisher(node, boot_id, paths, config.agent.verdict_ttl_s)
         self._prober = Prober(config.node, config.agent, paths, config.cluster.slurm)
@@ -99,8 +94,7 @@ class Agent:
             NodeDeath(node, config, self.history.note, self._may_return),
             self._telemetry,
         )
-        self._log: KmsgFollower | None = None
-        self._log_problem = ""
+        self._log = KernelLog(paths.kmsg)
         self._opened: tuple[OpenFinding, ...] = ()
         self._passes = self._clean_passes = 0
         self._disturbed = False
@@ -137,7 +131,7 @@ class Agent:
     def _sleep(self) -> None:
         poll = select.poll()
         workers = [worker for component in self._components for worker in component.workers]
-        fds = [self._signals.fd, self._log.fd if self._log else -1]
+        fds = [self._signals.fd, self._log.fd]
         fds += [worker.fd for worker in workers]
         for fd in fds:
             if fd >= 0:
@@ -161,23 +155,12 @@ class Agent:
 
     def _read_kernel_log(self) -> bool:
         """Read the kernel log; True if it had an event that must be judged at once."""
-        try:
-            if self._log is None:
-                path = self._config.cluster.paths.kmsg
-                self._log = KmsgFollower(path, self._observer.tracked.kmsg_seq)
-            records = self._log.read_all() if self._observer.skips_old_log else self._log.read()
-        except ProbeError as error:
-            if self._log is not None:
-                self._log.close()
-                self._log = None
-            if str(error) != self._log_problem:
-                log.error("kernel log unreadable", why=error)
-            self._log_problem = str(error)
+        observer = self._observer
+        new = self._log.read(observer.tracked.kmsg_seq, to_end=observer.skips_old_log)
+        if new is None:
             return False
-        self._log_problem = ""
-        renewed, self._log.renewed = self._log.renewed, False
-        xids = self._observer.read_kernel_log(records, renewed=renewed)
-        new_events = self._observer.new_events
+        xids = observer.read_kernel_log(new.records, renewed=new.renewed)
+        new_events = observer.new_events
         for event in new_events:
             log.warning("kernel", code=event.code, on=event.subject, text=event.text)
         self._job_monitor.add_xids([join(self._observer.tracked, xid) for xid in xids])
@@ -214,9 +197,9 @@ class Agent:
         self._inherited.reap()
         uptime_s = machine.uptime_s(self._config.cluster.paths.procfs)
         self._observer.leftovers = self._job_monitor.leftovers
-        self._observer.unwritten = self._unsaved or self._drain.unwritten
+        self._observer.unwritten = self._state.problem or self._drain.unwritten
         self._observer.unconfirmed = self._drain.unconfirmed
-        self._observer.read_probes(readings, log_problem=self._log_problem, uptime_s=uptime_s)
+        self._observer.read_probes(readings, log_problem=self._log.problem, uptime_s=uptime_s)
         self._job_monitor.add_pass(self._observer.facts, self._pass_began_s)
         self._opened = self._observer.judge(self._table)
         self._passes += 1
@@ -248,7 +231,7 @@ class Agent:
         self._publish()
         self._drain.consider(self._drain_inputs(), time.monotonic())
         self._kill_tasks()
-        self._save()
+        self._state.save(self._observer.tracked)
         self._update_telemetry()
 
     def _update_telemetry(self) -> None:
@@ -298,7 +281,7 @@ class Agent:
             self._opened = self._observer.judge_kernel_log(self._table)
         self._publish()
         self._kill_tasks()
-        self._save()
+        self._state.save(self._observer.tracked)
         self._update_telemetry()
 
     def _kill_tasks(self) -> None:
@@ -310,27 +293,13 @@ class Agent:
                 tasks_to_kill(fatal, {i: g.uuid for i, g in gpus.items() if g.uuid})
             )
 
-    def _save(self) -> None:
-        tracked, now = self._observer.tracked, time.monotonic()
-        lately = now - self._saved_at < _SAVE_AGAIN_S and not self._unsaved
-        if tracked == self._saved and lately:
-            return
-        path = store.path_in(self._config.cluster.paths.state)
-        problem = self._write(lambda: store.save(path, tracked))
-        if problem and problem != self._unsaved:
-            log.error("tracked state not written", why=problem)
-        if not problem:
-            self._saved, self._saved_at = tracked, now
-        self._unsaved = problem
-
     def _close(self, *, restart: bool) -> None:
         systemd.stopping()
-        self._save()
+        self._state.save(self._observer.tracked)
         self._telemetry.record_end(restart=restart)
         for component in self._components:
             component.close()
-        if self._log is not None:
-            self._log.close()
+        self._log.close()
 
 
 def refused(config: Path) -> int:

@@ -11,11 +11,11 @@ import urllib3
 
 from measure.bridge.many_nodes import ManyKubeNodes, number_of
 
-_TOLD = b'"type":"HoldfastSlurmDrained","status":"True"'
+_DRAINED = b'"type":"HoldfastSlurmDrained","status":"True"'
 """As the API server writes it; only such lines are decoded."""
 
 
-class ToldTimes:
+class ShownTimes:
     """The monotonic time at which each Node first showed the drain of its Slurm node.
 
     Its watch of all Nodes runs beside the bridge's own.
@@ -25,7 +25,7 @@ class ToldTimes:
         self._kube = kube
         self._at: dict[int, float] = {}
         self._changed = threading.Condition()
-        threading.Thread(target=self._run, name="told", daemon=True).start()
+        threading.Thread(target=self._run, name="shown", daemon=True).start()
 
     def of(self, numbers: Iterable[int], limit_s: float) -> list[float]:
         """When each of these showed it. Raises ``TimeoutError`` if one does not within ``limit_s``."""
@@ -47,7 +47,7 @@ class ToldTimes:
 
     def _follow(self, since: str) -> None:
         for line in self._kube.lines(f"/api/v1/nodes?watch=1&resourceVersion={since}"):
-            if _TOLD in line:
+            if _DRAINED in line:
                 at, node = time.monotonic(), json.loads(line)["object"]
                 with self._changed:
                     self._at.setdefault(number_of(node["metadata"]["name"]), at)

@@ -22,7 +22,7 @@ from testbed.kube.provisioning import grant_bridge
 from testbed.paths import cache
 
 from measure.bridge.many_nodes import ManyKubeNodes, ManySlurmNodes, slurm_name
-from measure.bridge.node_watch import ToldTimes
+from measure.bridge.node_watch import ShownTimes
 from measure.bridge.process import RunningBridge
 from measure.figures import Figure, Series, text
 
@@ -83,7 +83,7 @@ class _Run:
         self, kube: ManyKubeNodes, slurm: ManySlurmNodes, running: RunningBridge, say: Say
     ):
         self._kube, self._slurm, self._running, self._say = kube, slurm, running, say
-        self._told = ToldTimes(kube)
+        self._shown = ShownTimes(kube)
         self._unused = iter(range(NODES))
         self._peaks: list[float] = []
 
@@ -138,7 +138,7 @@ class _Run:
                     f"{rival.median / ours.median:.0%} of raw PATCH's rate, {cpu_s:.0f} s of CPU time",
                 ),
             ),
-            self._told_figure("during the first sync", numbers, drained),
+            self._shown_figure("during the first sync", numbers, drained),
         ]
 
     def _raw(self) -> float:
@@ -198,7 +198,7 @@ class _Run:
             numbers.append(self._next())
             drained.append(self._drain([numbers[-1]], f"single {turn}"))
             time.sleep(0.05 * (turn * 7 % 11))  # at different moments between two looks
-        return [self._told_figure("while nothing else happens", numbers, drained)]
+        return [self._shown_figure("while nothing else happens", numbers, drained)]
 
     def _drains(self) -> list[Figure]:
         numbers = [self._next() for _ in range(STORM)]
@@ -208,7 +208,7 @@ class _Run:
             others.append(self._next())
             drained.append(self._drain([others[-1]], f"a person's drain in the storm {turn}"))
             time.sleep(0.3)
-        reported = [at - begun for at in self._told.of(numbers, 300)]
+        reported = [at - begun for at in self._shown.of(numbers, 300)]
         _until(lambda: self._running.synced, "the storm's end", 60)
         records = sum(self._kube.isolated(number) for number in numbers)
         ours = Series(
@@ -227,7 +227,7 @@ class _Run:
                     f"storm: the first reported after {min(reported):.1f} s, {records} cordoned and tainted",
                 ),
             ),
-            self._told_figure("during the storm", others, drained),
+            self._shown_figure("during the storm", others, drained),
         ]
 
     def _cordons(self) -> list[Figure]:
@@ -240,7 +240,7 @@ class _Run:
         shown = self._slurm.scontrol("show", "node", slurm_name(numbers[-1]))
         assert "KUBE_CORDON" in shown  # noqa: S101 - what was measured
         changes = self._slurm.changes() - changes
-        reported = max(self._told.of(numbers, 300)) - last
+        reported = max(self._shown.of(numbers, 300)) - last
         return [
             Figure(
                 name="bridge",
@@ -271,8 +271,8 @@ class _Run:
             met=max(self._peaks) <= 120,
         )
 
-    def _told_figure(self, when: str, numbers: list[int], drained: list[float]) -> Figure:
-        reported = self._told.of(numbers, 300)
+    def _shown_figure(self, when: str, numbers: list[int], drained: list[float]) -> Figure:
+        reported = self._shown.of(numbers, 300)
         seconds = tuple(at - since for at, since in zip(reported, drained, strict=True))
         ours = Series(what=f"bridge, one drain to its condition {when}", seconds=seconds)
         return Figure(

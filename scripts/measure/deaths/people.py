@@ -48,6 +48,7 @@ DEATHS = (
         act=_cancelled(("-s", "KILL", "JOB.0")),
         expect=Expect(ends=("restart", "done"), charged=1),
     ),
+    _scancel("kill-step-ctld", "--ctld", "-s", "KILL", "JOB.0"),
     Death(
         name="time-limit",
         how="the time limit of a minute is over",

@@ -14,6 +14,17 @@ _BY_A_PERSON = Expect(ends=("others",), state="FAILED")
 _HERE = "restarted at once on the same nodes"
 _AFTER_15_S = "restarted on the same nodes after 15 s; counts as an outage, not against the job"
 _TWICE = "restarted once, then held for its owner"
+_ECC_OF_RANK_3 = """\
+[ $R = 3 ] || exec sleep 120
+say '[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered'
+exit 1"""
+
+_MPI_ABORT = """\
+[ $R = 1 ] || exec sleep 120
+say MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
+exec bash -c 'echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read -r answer <&$PMI_FD
+echo cmd=abort exitcode=1 >&$PMI_FD; exec sleep 120'
+"""
 
 
 def _signal(name: str, what: str, expect: Expect = _RESTARTED, then: str = _HERE) -> Death:
@@ -267,8 +278,7 @@ _COLLECTIVES = (
         then="requeued without that rank's node",
         nodes=2,
         where=Where.NODE,
-        rank="[ $R = 3 ] || exec sleep 120\n"
-        "say '[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered'\nexit 1",
+        rank=_ECC_OF_RANK_3,
         expect=Expect(ends=("requeue", "done"), charged=1, avoids=True, because="its output"),
     ),
     Death(
@@ -278,11 +288,18 @@ _COLLECTIVES = (
         nodes=2,
         where=Where.NODE,
         options=("--requeue", "--exclude=OTHER"),
-        rank="[ $R = 3 ] || exec sleep 120\n"
-        "say '[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered'\nexit 1",
+        rank=_ECC_OF_RANK_3,
         expect=Expect(
             ends=("requeue", "done"), charged=1, avoids=True, keeps=True, because="its output"
         ),
+    ),
+    Death(
+        name="mpi-abort",
+        how="a rank calls MPI_Abort: by PMI it has slurmctld end the step",
+        then=_HERE,
+        rank=_MPI_ABORT,
+        before="export SLURM_MPI_TYPE=pmi2",
+        expect=_RESTARTED,
     ),
     Death(
         name="connection-refused",
@@ -372,9 +389,7 @@ _SCRIPTS = (
         where=Where.NODE,
         before="holdfast run --checkpoints FOLDER -- sh -c 'echo ran >>FOLDER/first'",
         every=True,
-        rank='[ -z "$SLURM_RESTART_COUNT" ] || exit 0\n'
-        "[ $R = 3 ] || exec sleep 120\n"
-        "say '[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered'\nexit 1",
+        rank='[ -z "$SLURM_RESTART_COUNT" ] || exit 0\n' + _ECC_OF_RANK_3,
         expect=Expect(ends=("done", "requeue", "done"), charged=1, avoids=True),
     ),
     Death(

@@ -10,7 +10,7 @@ agent() {{
     pid=''
     read -r pid 2>/dev/null </run/holdfast/agent.lock || return 1
     case $pid in '' | *[!0-9]*) return 1 ;; esac
-    # A restarting agent has no command line for a moment, an ended one without a parent for longer.
+    # An agent that restarts has no command line for a moment, and one that has ended has none any more.
     for _ in 1 2 3 4 5; do
         words=$(tr '\\0' ' ' 2>/dev/null <"/proc/$pid/cmdline") || return 1
         [ -z "$words" ] || break

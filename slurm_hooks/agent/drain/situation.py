@@ -9,16 +9,13 @@ from datetime import datetime, timezone
 from holdfast.policy import budget
 from holdfast.policy.budget import Admission
 from holdfast.policy.node_inputs import DrainInputs, NodeSituation, ReturnLimits
+from holdfast.policy.ownership import HOOK_REASONS
 from holdfast.policy.return_test import ReservedBy
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
 from slurm_hooks.settings.settings import Settings
-
-_HOOK_REASONS = ("Prolog error", "Epilog error")
-"""The reasons that slurmctld sets when a hook refuses the node. With a fault open, the hook only
-repeated Holdfast's own verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ def without_hook_drain(node: SlurmNode) -> SlurmNode:
     The verdict is published before the drain, so a prolog may refuse the node first. The agent has
     to take that drain over: no one else would ever end it.
     """
-    if node.drained_flag and node.reason in _HOOK_REASONS:
+    if node.drained_flag and node.reason in HOOK_REASONS:
         return replace(node, states=node.states - {NodeState.DRAIN}, reason="")
     return node
 

@@ -68,9 +68,9 @@ class KilledSteps:
     def close(self) -> None:
         self._worker.close()
 
-    def _jobs(self) -> frozenset[int]:
+    def _jobs(self) -> dict[int, float]:
         runs = self._runs().runs.values()
-        return frozenset(run.job for run in runs if run.ended_s is None)
+        return {run.job: run.started_s for run in runs if run.ended_s is None}
 
     def _take(self, answer: Answer, now: float) -> None:
         for found in answer.items:
@@ -88,7 +88,7 @@ class KilledSteps:
 
         cluster, sockets = self._config.cluster, list[StepSockets]()
 
-        def serve(jobs: frozenset[int]) -> Iterator[KilledStep]:
+        def serve(jobs: dict[int, float]) -> Iterator[KilledStep]:
             if not sockets:
                 slurm = SlurmCli(cluster.slurm.timeout_s, cluster.slurm.bin)
                 folder = spool_folder(slurm.spool_folder(), self._node, socket.gethostname())

@@ -19,7 +19,7 @@ from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.model.ownership import BridgeRecord, Origin
 from k8s_bridge.model.snapshot import Condition, KubeNode
 from k8s_bridge.names import CONDITIONS
-from tests.contract.bridge.policy import until_denied, until_in_force
+from tests.contract.waits import until_denied, until_in_force
 
 NODE = KubeName("computeinstance-0")
 PATH = f"/api/v1/nodes/{NODE}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.api import KubeNotFound, KubeRefused, KubeUnavailable
 from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.kube.watch import NodeWatch
+from tests.contract.waits import until
 
 C0, C1 = KubeName("computeinstance-0"), KubeName("computeinstance-1")
 
@@ -32,13 +33,6 @@ def policy(bridge_policy: BridgeConfig) -> BridgeConfig:
 @pytest.fixture
 def kube(policy: BridgeConfig) -> KubeApi:
     return KubeApi(policy)
-
-
-def until(holds: Callable[[], object], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.05)
 
 
 def test_pages_hold_every_node_once(
@@ -73,7 +67,7 @@ def watch(kube: KubeApi, wake: threading.Event) -> Iterator[NodeWatch]:
     """A watch that has its first view, and that ends with the test."""
     begun = NodeWatch(kube, wake)
     begun.start()
-    until(begun.nodes)
+    until(begun.nodes, 10)
     yield begun
     begun.stop()
 
@@ -86,7 +80,7 @@ def test_the_watch_reports_a_change_at_once(
     server.kubectl("cordon", C1)
     assert wake.wait(5)
     assert time.monotonic() - begun < 20
-    until(lambda: {n.name: n for n in watch.nodes() or []}[C1].unschedulable)
+    until(lambda: {n.name: n for n in watch.nodes() or []}[C1].unschedulable, 10)
     server.kubectl("uncordon", C1)
 
 
@@ -94,13 +88,13 @@ def test_without_an_api_server_there_is_no_view_until_it_returns(
     server: ApiServer, kube: KubeApi, watch: NodeWatch
 ) -> None:
     server.stop()
-    until(lambda: watch.nodes() is None)
+    until(lambda: watch.nodes() is None, 10)
     with pytest.raises(KubeUnavailable):
         kube.node(C0)
     server.start()
     server.kubectl("cordon", C0)
     until(lambda: {n.name: n for n in watch.nodes() or []}.get(C0), 20)
-    until(lambda: {n.name: n for n in watch.nodes() or []}[C0].unschedulable)
+    until(lambda: {n.name: n for n in watch.nodes() or []}[C0].unschedulable, 10)
     server.kubectl("uncordon", C0)
 
 
@@ -108,10 +102,10 @@ def test_a_stopped_watch_ends_with_the_next_change(server: ApiServer, kube: Kube
     before = set(threading.enumerate())
     watch = NodeWatch(kube, threading.Event())
     watch.start()
-    until(watch.nodes)
+    until(watch.nodes, 10)
     watch.stop()
     server.kubectl("label", "node", C0, "stop=now", "--overwrite")
-    until(lambda: not set(threading.enumerate()) - before)
+    until(lambda: not set(threading.enumerate()) - before, 10)
 
 
 def test_a_token_that_was_renewed_in_its_file_is_taken_up(

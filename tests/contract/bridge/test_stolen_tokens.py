@@ -14,7 +14,7 @@ from holdfast.vocabulary import KubeName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.api import KubeError, KubeRefused
 from k8s_bridge.kube.client import KubeApi
-from tests.contract.bridge.policy import until_in_force
+from tests.contract.waits import until_in_force
 
 NODE = KubeName("computeinstance-0")
 PATH = f"/api/v1/nodes/{NODE}"

@@ -16,6 +16,7 @@ from testbed.pods.programs import build_key, is_built
 
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.workloads.kinds import JOB, OPT_IN
+from tests.contract.waits import until
 from tests.contract.workloads.test_worker_pods import (
     BUSY,
     DRAINED,
@@ -82,7 +83,7 @@ def test_a_job_replaces_its_pods_and_counts_no_failure_with_the_policy_of_the_pa
     }
     job = {"metadata": {"name": "train", "labels": {OPT_IN: "true"}}, "spec": spec}
     cluster.root.request("POST", JOB.path(TEAM), body=job)
-    cluster.until(lambda: len(pods(cluster)) == 2)
+    until(lambda: len(pods(cluster)) == 2)
     first = pods(cluster)
     for name in first:
         cluster.status(name, {"phase": "Running"})
@@ -93,9 +94,9 @@ def test_a_job_replaces_its_pods_and_counts_no_failure_with_the_policy_of_the_pa
         cluster.status(name, {"phase": "Failed"})
     cluster.kill(*first)
     if policy is None:
-        cluster.until(lambda: "Failed" in conditions(cluster))
+        until(lambda: "Failed" in conditions(cluster))
         return
-    cluster.until(lambda: len(pods(cluster)) == 2 and not first.keys() & pods(cluster).keys())
+    until(lambda: len(pods(cluster)) == 2 and not first.keys() & pods(cluster).keys())
     assert cluster.look() == 0
     assert not cluster.terminating(), "the next attempt is left alone"
     assert "Failed" not in conditions(cluster)
@@ -111,9 +112,9 @@ def test_the_disruption_controller_allows_no_eviction_but_of_free_pods(workers: 
         found: dict[str, Any] = workers.root.request("GET", GUARD).get("status") or {}
         return found
 
-    workers.until(lambda: status().get("observedGeneration") == 1)
+    until(lambda: status().get("observedGeneration") == 1)
     assert workers.look(worker_0=IDLE, worker_1=BUSY) == 0
-    workers.until(lambda: status().get("expectedPods") == 2)
+    until(lambda: status().get("expectedPods") == 2)
     assert status()["disruptionsAllowed"] == 0
     assert not workers.evicts("worker-0")
     assert workers.look(worker_0=DRAINED, worker_1=DRAINING) == 1

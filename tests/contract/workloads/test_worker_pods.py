@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -19,6 +18,7 @@ from k8s_bridge.kube.api import KubeFailed, KubeRefused
 from k8s_bridge.kube.client import KubeApi
 from k8s_bridge.worker_pods.evictable import EVICTABLE
 from k8s_bridge.worker_pods.protection import Protection, require
+from tests.contract.waits import until, until_in_force
 from tests.unit.k8s_bridge.fake_cluster import Clock, FakeSlurm
 
 WORKERS = "soperator"
@@ -52,12 +52,6 @@ class Workers:
         self.protection.see(nodes, None)
         return self.protection.step()
 
-    def until(self, holds: Callable[[], object]) -> None:
-        end = time.monotonic() + 60
-        while not holds():
-            assert time.monotonic() < end, "it did not come about"
-            time.sleep(0.1)
-
 
 IDLE, BUSY = frozenset({S.IDLE}), frozenset({S.ALLOCATED})
 DRAINED, DRAINING = frozenset({S.IDLE, S.DRAIN}), frozenset({S.ALLOCATED, S.DRAIN})
@@ -68,7 +62,7 @@ def installed_workers(admin: ApiServer, access: BridgeConfig) -> Iterator[Worker
     made = Workers(admin, access)
     text = render_text("worker-pods")
     admin.kubectl("apply", "-f", "-", stdin=text)
-    made.until(lambda: made.kube.may(Right("patch", "pods", namespace=WORKERS)))
+    until(lambda: made.kube.may(Right("patch", "pods", namespace=WORKERS)))
     yield made
     made.protection.see([], None)
     made.protection.step()
@@ -127,16 +121,7 @@ def test_a_node_without_a_pod_stops_nobody(workers: Workers) -> None:
 def test_the_bridges_token_changes_nothing_else_of_a_pod(
     workers: Workers, patch: dict[str, object]
 ) -> None:
-    def is_denied() -> bool:
-        # Another value each time: a patch that changes nothing is allowed.
-        body = {"metadata": {"labels": {"x": str(time.monotonic_ns())}}}
-        try:
-            workers.kube.request("PATCH", f"{PODS}/worker-0", body=body)
-        except KubeRefused:
-            return True
-        return False
-
-    workers.until(is_denied)  # a new policy takes effect within about a second
+    until_in_force(workers.kube, f"{PODS}/worker-0")
     with pytest.raises(KubeRefused, match=r"403: .*denied request: of a pod"):
         workers.kube.request("PATCH", f"{PODS}/worker-0", body=patch)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,6 +16,7 @@ from k8s_bridge.workloads.patches import eviction
 from k8s_bridge.workloads.record import RestartRecord, short
 from k8s_bridge.workloads.recovery import Recovery
 from k8s_bridge.workloads.rights import require
+from tests.contract.waits import until_in_force
 from tests.contract.workloads.workload_cluster import BAD, OTHERS, PODS, TEAM, WorkloadCluster
 
 OFF_THE_BUS = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
@@ -238,16 +238,7 @@ def test_the_bridges_token_changes_nothing_else_of_a_workload(
     cluster.workload(kind, "train")
     path = kind.path(TEAM, "train")
 
-    def is_denied() -> bool:
-        # Another value each time: a patch that changes nothing is allowed.
-        body = {"metadata": {"labels": {"x": str(time.monotonic_ns())}}}
-        try:
-            cluster.kube.request("PATCH", path, body=body)
-        except KubeRefused:
-            return True
-        return False
-
-    cluster.until(is_denied)  # a new policy takes effect within about a second
+    until_in_force(cluster.kube, path)
     for patch in STOLEN.values():
         with pytest.raises(KubeRefused, match=r"403: .*denied request: of a workload"):
             cluster.kube.request("PATCH", path, body=patch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.workloads.kinds import JOB, JOB_SET, KINDS, OPT_IN, RESTART, Kind
 from k8s_bridge.workloads.recovery import Recovery
 from k8s_bridge.workloads.rights import needed
+from tests.contract.waits import until
 
 TEAM, OTHERS = "team-a", "team-b"
 BAD, GOOD = KubeName("computeinstance-0"), KubeName("computeinstance-1")
@@ -93,9 +94,9 @@ class WorkloadCluster:
             self.admin.kubectl(
                 "wait", "--for=condition=Established", "--timeout=60s", f"crd/{name}"
             )
-        self.until(lambda: all(map(self.kube.may, needed(self.policy))))
+        until(lambda: all(map(self.kube.may, needed(self.policy))))
         for kind in KINDS:
-            self.until(partial(self._can_be_listed, kind.path(TEAM)))
+            until(partial(self._can_be_listed, kind.path(TEAM)))
 
     def _can_be_listed(self, path: str) -> bool:
         """The storage of a new kind is there a moment after its definition."""
@@ -104,12 +105,6 @@ class WorkloadCluster:
         except KubeFailed:
             return False
         return True
-
-    def until(self, holds: Callable[[], object]) -> None:
-        end = time.monotonic() + 60
-        while not holds():
-            assert time.monotonic() < end, "it did not come about"
-            time.sleep(0.1)
 
     def clear(self) -> None:
         """No workloads, no pods, healthy Nodes."""
@@ -121,7 +116,7 @@ class WorkloadCluster:
             paths += [each.format(namespace) for each in (events, guards, PODS)]
             for path in paths:
                 self.root.request("DELETE", path, body=now)
-            self.until(partial(self._has_no_pods, namespace))
+            until(partial(self._has_no_pods, namespace))
         self.isolate(on=False)
 
     def _has_no_pods(self, namespace: str) -> bool:

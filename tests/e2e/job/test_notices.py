@@ -8,12 +8,11 @@ from contextlib import contextmanager
 import pytest
 from testbed.box import Box
 
-from tests.e2e import cluster
+from tests.e2e import agents, cluster
 from tests.e2e.job import training
 
 pytestmark = pytest.mark.e2e
 
-CONFIG = "/etc/holdfast/holdfast.yaml"
 MAILER = "/mnt/training/mailer"
 
 
@@ -22,28 +21,15 @@ def mails(box: Box) -> Iterator[None]:
     """Every agent sends mails with a program that keeps them, as ``/mnt/training/mailer.OWNER``."""
     box.run(["tee", MAILER], stdin=f'#!/bin/sh\nexec cat >>{MAILER}."$1"\n')
     box.run(["chmod", "0755", MAILER])
-    before = box.run(["cat", CONFIG]).stdout
-    _configure(box, f'{before}notify: {{mail: [{MAILER}, "{{user}}"]}}\n')
+    section = f'notify: {{mail: [{MAILER}, "{{user}}"]}}\n'
+    before = agents.configure(box, lambda text: text + section)
     try:
         yield
     finally:
-        _configure(box, before)
+        agents.configure(box, lambda _text: before)
 
 
-def _configure(box: Box, text: str) -> None:
-    logs = [box.path(f"/var/log/holdfast/agent.{node.name}.log") for node in box.nodes]
-    starts = [log.read_text().count(" started ") for log in logs]
-    box.run(["tee", CONFIG], stdin=text)
-    cluster.wait_for(
-        lambda: all(
-            log.read_text().count(" started ") > count
-            for log, count in zip(logs, starts, strict=True)
-        ),
-        "every agent has loaded the configuration",
-    )
-
-
-def test_a_job_that_fails_is_told_to_its_owner(clean_box: Box) -> None:
+def test_the_owner_of_a_job_that_fails_gets_a_mail(clean_box: Box) -> None:
     box = clean_box
     with mails(box):
         job = training.submit(box, steps=3, code=93)

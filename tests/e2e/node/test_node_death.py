@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from testbed.box import Box
 
-from tests.e2e import agents, cluster
+from tests.e2e import agents, cluster, plain_jobs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(280)]
 
@@ -72,30 +72,27 @@ def acting_box(clean_box: Box) -> Iterator[Box]:
 
 
 def submit(box: Box) -> str:
-    words = ["sbatch", "--parsable", "--nodes=1", "--requeue", "--chdir=/tmp", "--output=/dev/null"]
-    as_alice = ["setpriv", "--reuid=2001", "--regid=2001", "--clear-groups"]
-    job = box.run([*as_alice, *words, "--wrap=sleep 600"]).stdout.strip()
-    cluster.wait_for(lambda: shown(box, job, "State") == "RUNNING", "the job's start")
+    job = plain_jobs.submit(box, command="sleep 600")
+    cluster.wait_for(lambda: plain_jobs.shown(box, job, "State") == "RUNNING", "the job's start")
     return job
-
-
-def shown(box: Box, job: str, what: str) -> str:
-    return box.run(["squeue", "--noheader", f"--jobs={job}", f"--Format={what}"]).stdout.strip()
 
 
 def test_a_power_loss_is_noticed_and_its_job_runs_elsewhere(acting_box: Box) -> None:
     box = acting_box
     job = submit(box)
-    victim = shown(box, job, "NodeList")
+    victim = plain_jobs.shown(box, job, "NodeList")
     box.power_off(victim)
     cluster.wait_for(lambda: dead(box, victim), "DOWN by a neighbour", 60, lambda: logs(box))
     cluster.wait_for(
-        lambda: shown(box, job, "State") == "RUNNING" and shown(box, job, "NodeList") != victim,
+        lambda: (
+            plain_jobs.shown(box, job, "State") == "RUNNING"
+            and plain_jobs.shown(box, job, "NodeList") != victim
+        ),
         "the job runs elsewhere, without Slurm's requeue delay of 121 s",
         60,
         lambda: box.run(["scontrol", "show", "job", job]).stdout + logs(box),
     )
-    assert shown(box, job, "RestartCnt") == "1"
+    assert plain_jobs.shown(box, job, "RestartCnt") == "1"
     others = [node.name for node in box.nodes if node.name != victim]
     assert all(cluster.in_service(box, name) for name in others), cluster.scene(box)
     since = {victim: len(agent_log(box, victim))}

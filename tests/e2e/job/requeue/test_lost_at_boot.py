@@ -7,24 +7,13 @@ import re
 import pytest
 from testbed.box import Box
 
-from tests.e2e import cluster
+from tests.e2e import cluster, plain_jobs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 LOG = "/var/log/holdfast/agent.{}.log"
 NOTICED_S = 40.0
 """The agent looks 15 s after the boot; slurmctld itself would notice after 55 s."""
-
-
-def submit(box: Box, node: str) -> str:
-    words = ["sbatch", "--parsable", "--nodes=1", f"--nodelist={node}", "--requeue", "--chdir=/tmp"]
-    as_alice = ["setpriv", "--reuid=2001", "--regid=2001", "--clear-groups"]
-    done = box.run([*as_alice, *words, "--output=/dev/null", "--wrap=sleep 25"])
-    return done.stdout.strip()
-
-
-def shown(box: Box, job: str, what: str) -> str:
-    return box.run(["squeue", "--noheader", f"--jobs={job}", f"--Format={what}"]).stdout.strip()
 
 
 def _slurmctld_noticed(box: Box, job: str) -> bool:
@@ -37,12 +26,14 @@ def _slurmctld_noticed(box: Box, job: str) -> bool:
 def test_a_job_that_a_boot_ended_at_its_start_is_requeued(clean_box: Box) -> None:
     box, node = clean_box, "worker-3"
     log = box.path(LOG.format(node))
-    job = submit(box, node)
+    job = plain_jobs.submit(box, f"--nodelist={node}", command="sleep 25")
     try:
-        cluster.wait_for(lambda: shown(box, job, "State") == "RUNNING", "the job's start")
+        cluster.wait_for(
+            lambda: plain_jobs.shown(box, job, "State") == "RUNNING", "the job's start"
+        )
         box.reboot(node)
         cluster.wait_for(
-            lambda: shown(box, job, "State") == "PENDING",
+            lambda: plain_jobs.shown(box, job, "State") == "PENDING",
             "the requeue",
             NOTICED_S,
             lambda: log.read_text()[-3000:],
@@ -53,7 +44,7 @@ def test_a_job_that_a_boot_ended_at_its_start_is_requeued(clean_box: Box) -> Non
         cluster.wait_for(
             lambda: by_agent in log.read_text() or _slurmctld_noticed(box, job), "who requeued it"
         )
-        assert shown(box, job, "RestartCnt") == "1"
+        assert plain_jobs.shown(box, job, "RestartCnt") == "1"
     finally:
         box.run(["scancel", job])
 
@@ -62,7 +53,7 @@ def test_a_job_that_starts_after_a_boot_is_left_alone(clean_box: Box) -> None:
     box, node = clean_box, "worker-2"
     box.reboot(node)
     cluster.wait_for(lambda: cluster.in_service(box, node), f"{node} in service")
-    job = submit(box, node)
+    job = plain_jobs.submit(box, f"--nodelist={node}", command="sleep 25")
     try:
         cluster.wait_for(
             lambda: "JobState=COMPLETED" in box.run(["scontrol", "show", "job", job]).stdout,

@@ -7,11 +7,19 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from slurm_hooks.node.step_sockets import KilledStep, NoSpoolFolder, StepSockets, pid_listening
+from slurm_hooks.node import machine
+from slurm_hooks.node.step_sockets import (
+    UNKNOWN,
+    KilledStep,
+    NoSpoolFolder,
+    StepSockets,
+    pid_listening,
+)
 
 _LISTENS = """\
 import socket, sys, time
@@ -21,7 +29,7 @@ listener.listen()
 print("up", flush=True)
 time.sleep(60)
 """
-JOBS = frozenset({7})
+JOBS = {7: 0.0}
 LOST = KilledStep(job=7, step="0")
 
 
@@ -61,10 +69,27 @@ def test_one_that_ends_normally_is_not_killed(tmp_path: Path) -> None:
     assert list(looks.killed(JOBS)) == list(looks.killed(JOBS)) == []
 
 
-def test_a_socket_that_nobody_was_seen_at_is_of_an_earlier_boot(tmp_path: Path) -> None:
+def test_one_that_was_killed_before_the_first_look_is_found(tmp_path: Path) -> None:
     kill(listening(tmp_path / "n1_7.0"))
     looks = sockets(tmp_path)
-    assert [list(looks.killed(JOBS)) for _ in range(4)] == [[]] * 4
+    assert [list(looks.killed(JOBS)) for _ in range(4)] == [[], [LOST], [], []]
+
+
+def test_a_socket_from_before_the_run_is_of_an_earlier_one(tmp_path: Path) -> None:
+    kill(listening(tmp_path / "n1_7.0"))
+    os.utime(tmp_path / "n1_7.0", times=(time.time() - 10, time.time() - 10))
+    looks, jobs = sockets(tmp_path), {7: machine.uptime_s() - 5}
+    assert [list(looks.killed(jobs)) for _ in range(4)] == [[]] * 4
+
+
+def test_of_a_listener_whose_pid_is_not_known_nothing_is_proved(tmp_path: Path) -> None:
+    """As seen from another pid namespace."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "n1_7.0"))
+        tmp_path.chmod(0o755)
+        answers = [UNKNOWN] * 3 + [None] * 2
+        looks = StepSockets(tmp_path, "n1", Path("/proc"), lambda _: answers.pop(0))
+        assert [list(looks.killed(JOBS)) for _ in range(5)] == [[], [], [], [], [LOST]]
 
 
 def test_the_socket_of_the_next_run_is_another_one(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Node:
 
     def __init__(self, config: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         self.runs, self.told = Runs(), list[KilledStep]()
-        self.answer: Callable[[frozenset[int]], Iterator[Any]] = lambda _: iter(())
+        self.answer: Callable[[dict[int, float]], Iterator[Any]] = lambda _: iter(())
         monkeypatch.setattr(KilledSteps, "_open", lambda _: lambda jobs: self.answer(jobs))
         self.component = KilledSteps(SlurmName("n1"), config, lambda: self.runs, self.told.append)
 
@@ -71,7 +71,7 @@ def test_nothing_is_looked_at_without_jobs(node: Node) -> None:
 
 def test_a_killed_slurmstepd_of_a_job_here_is_reported(node: Node) -> None:
     node.runs = begin(Runs())
-    node.answer = lambda jobs: iter([LOST] if jobs == {7} else [])
+    node.answer = lambda jobs: iter([LOST] if jobs == {7: 100.0} else [])
     node.turn(10)
     assert node.told == [LOST]
     assert node.component.next_at == 12
