@@ -87,6 +87,7 @@ def reconciled(tools: Tools, release: Release, program: Path) -> dict[str, Any]:
         "scripts": sorted(set(last["scripts"]) - set(before["scripts"])),
         "changed_scripts": _differences(before["scripts"], after["scripts"], new=False),
         "worker_mounts": last["mounts"],
+        "worker_labels": last["labels"],
     }
 
 
@@ -166,17 +167,19 @@ class _Cluster:
         return "/var/lib/holdfast" in self.state()["mounts"]
 
     def state(self) -> dict[str, Any]:
-        """slurm.conf, the scripts, and of the workers the pods' template and slurmd's mounts."""
+        """slurm.conf, the scripts, and of the workers the pods' template and labels, and slurmd's mounts."""
         (workers,) = (
             item for item in self._get(_STATEFUL_SETS) if "worker" in item["metadata"]["name"]
         )
-        template = workers["spec"]["template"]["spec"]
+        pod = workers["spec"]["template"]
+        template = pod["spec"]
         (slurmd,) = (item for item in template["containers"] if item["name"] == "slurmd")
         return {
             "conf": settings(self._conf()),
             "scripts": self._config_map("slurm-scripts"),
             "pods": template,
             "mounts": sorted(mount["mountPath"] for mount in slurmd["volumeMounts"]),
+            "labels": pod["metadata"]["labels"],
         }
 
     def _conf(self) -> str:

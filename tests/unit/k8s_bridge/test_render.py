@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,16 @@ def test_the_account_is_where_the_deployment_looks_for_it() -> None:
     bound = [subject for one in objects for subject in one.get("subjects", ())]
     assert {subject["namespace"] for subject in bound} == {"slurm"}
     assert objects[0]["metadata"]["name"] == "slurm", "the Namespace itself"
+
+
+def test_soperators_worker_pods_are_selected_by_default() -> None:
+    """scripts/hold_against wrote down what labels Soperator's manager gives them."""
+    file = Path(__file__).parents[2] / "data/deploy/soperator.json"
+    labels = json.loads(file.read_text())["manager"]["worker_labels"]
+    budget = next(iter(yaml.safe_load_all(render_text("worker-pods"))))
+    selected = budget["spec"]["selector"]["matchLabels"]
+    assert selected
+    assert selected.items() <= labels.items()
 
 
 def test_a_namespace_of_somebody_else_is_not_among_the_objects() -> None:
