@@ -1,6 +1,6 @@
 """The page's data: sections in JSON, each with a version, so that a browser gets only what changed.
 
-They are made when a browser asks and the loop has told something new, for all browsers together.
+They are made when a browser asks and the loop has reported something new, for all browsers together.
 """
 
 from __future__ import annotations

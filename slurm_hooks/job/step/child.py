@@ -15,6 +15,7 @@ from pathlib import Path
 
 from slurm_hooks.job.step.srun_output import (
     TaskFailure,
+    aborts_itself,
     cancelled_step_in,
     ended_step_in,
     task_failure_in,
@@ -68,6 +69,7 @@ class Child:
     ``ended_steps``     steps that srun ends because of them.
     ``cancelled_step``  the step that a user cancelled.
     ``srun_error``      srun reported an error that is not a task's failure.
+    ``aborted_itself``  the program had Slurm end its step.
     ``heard``           is given what was copied.
     ``ending_step``     set it before ending the step: a cancelled step is then the launcher's doing.
     """
@@ -85,7 +87,7 @@ class Child:
         self.ended_steps: set[str] = set()
         self.cancelled_step = ""
         self._aborted = False
-        self.srun_error = False
+        self.srun_error = self.aborted_itself = False
         self.ending_step = False
         self._partial = b""
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
@@ -179,6 +181,8 @@ class Child:
                 self._aborted = not self.failures
             elif "srun: Terminating" in line:
                 self.ended_steps |= {ended_step_in(line)} - {""}
+            elif aborts_itself(line):
+                self.aborted_itself = True
 
     def close(self) -> None:
         os.close(self.stderr_fd)

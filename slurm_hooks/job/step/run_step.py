@@ -250,11 +250,11 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
 
 
 def _cancelled_step(child: Child) -> str:
-    """Empty where srun had an error (it also cancels the step of a lost node), and where a script has
-    continued with another step, which failed."""
+    """Empty where srun had an error (it also cancels the step of a lost node), where the program itself had
+    the step ended, and where a script has continued with another step, which failed."""
     step = child.cancelled_step
     later = any(int(other) > int(step) for other in child.ended_steps if step.isdigit())
-    return "" if child.srun_error or later else step
+    return "" if child.srun_error or child.aborted_itself or later else step
 
 
 def _follow(

@@ -25,6 +25,11 @@ _CANCELLED = re.compile(
     r"[^*]*?(?: DUE (?P<cause>to SIGNAL|TO [A-Z]+)[^*]*)?\*\*\*"
 )
 
+_ABORTED_ITSELF = re.compile(
+    r"MPI_ABORT was invoked|[Aa]pplication called MPI_Abort"
+    r"|error: +mpi/pmix\S* .*Error handler invoked"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailure:
@@ -68,6 +73,13 @@ def cancelled_step_in(line: str, *, task_failed_before: bool) -> str:
         return ""
     signalled = match["cause"] == "to SIGNAL"
     return match["step"] if signalled or not (match["cause"] or task_failed_before) else ""
+
+
+def aborts_itself(line: str) -> bool:
+    """True for a line which says that the program has Slurm end its step: MPI_Abort, or a process of it
+    that died without MPI_Finalize (PMIx). Slurm then prints what it prints after ``scancel JOB.STEP``.
+    """
+    return ("MPI_A" in line or "mpi/pmix" in line) and bool(_ABORTED_ITSELF.search(line))
 
 
 def ended_step_in(line: str) -> str:

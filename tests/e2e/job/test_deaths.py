@@ -21,6 +21,9 @@ _FAST = {
     "admin-suspend",
     "admin-requeuehold",
     "script-killed",
+    "mpi-abort",
+    "kill-step-ctld",
+    "slurmstepd-killed",
 }
 
 

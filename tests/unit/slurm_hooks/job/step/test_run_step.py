@@ -15,7 +15,7 @@ import pytest
 
 from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.run_step import StepEnd, StepPlan, StepSignals, run_step
-from slurm_hooks.job.step.srun_output import cancelled_step_in, task_failure_in
+from slurm_hooks.job.step.srun_output import aborts_itself, cancelled_step_in, task_failure_in
 
 
 def _run(
@@ -265,6 +265,27 @@ _FAILURE = (
     "echo 'srun: error: worker-1: task 1: Killed' >&2; echo 'srun: Terminating StepId=9.0' >&2"
 )
 
+_MPI_ABORT = "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD"
+
+
+@pytest.mark.parametrize(
+    ("line", "itself"),
+    [
+        (_MPI_ABORT, True),
+        ("application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0", True),
+        ("Abort(1) on node 0 (rank 0 in comm 0): application called MPI_Abort(comm=0x84, 1)", True),
+        (
+            "slurmstepd: error:  mpi/pmix_v5: _errhandler: n1 [0]: pmixp_client_v2.c:212: "
+            "Error handler invoked: status = -25, source = [slurm.pmix.7.0:0]",
+            True,
+        ),
+        ("slurmstepd: error: mpi/pmix_v5: init: n1 [0]: mpi_pmix.c:226: (null)", False),
+        ("MPI_Allreduce took 3 s", False),
+    ],
+)
+def test_a_program_that_has_slurm_end_its_step(line: str, itself: bool) -> None:
+    assert aborts_itself(line) is itself
+
 
 @pytest.mark.parametrize(
     ("script", "step"),
@@ -278,6 +299,9 @@ _FAILURE = (
         # srun also cancels the step for a lost node
         (f"echo 'srun: error: Aborting, io error with …' >&2; {_CANCELLED}; exit 137", ""),
         (f"echo 'srun: error: Node failure on worker-1' >&2; {_CANCELLED}; exit 137", ""),
+        # MPI_Abort has slurmctld end the step, which looks like scancel JOB.STEP
+        (f"echo {_MPI_ABORT!r} >&2; {_CANCELLED}; {_FAILURE}; exit 137", ""),
+        (f"{_CANCELLED}; {_FAILURE}; echo {_MPI_ABORT!r} >&2; exit 137", ""),
         # the script continued, and its next step failed
         (f"{_CANCELLED}; echo 'srun: Terminating StepId=9.1' >&2; exit 1", ""),
     ],
