@@ -15,9 +15,9 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from holdfast.faults import fault_of
+from holdfast.node_names import natural
 from holdfast.node_states import NOT_DEFINED
 from holdfast.policy import budget
-from holdfast.slurm.cli import natural
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.hostlist import compress
 from holdfast.text.printable import values

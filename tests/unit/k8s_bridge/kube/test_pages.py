@@ -8,9 +8,9 @@ from typing import Any
 from k8s_bridge.kube.pages import PAGE, items, pages
 
 PAGES: list[dict[str, Any]] = [
-    {"metadata": {"continue": "a"}, "items": [1, 2]},
+    {"metadata": {"continue": "a"}, "items": [{"n": 1}, {"n": 2}]},
     {"metadata": {"continue": "b"}, "items": None},
-    {"metadata": None, "items": [3]},
+    {"metadata": None, "items": [{"n": 3}]},
 ]
 
 
@@ -28,7 +28,7 @@ class Server:
 
 def test_every_page_is_asked_for_where_the_one_before_ended() -> None:
     server = Server()
-    assert list(items(server, "/things", "a=b")) == [1, 2, 3]
+    assert [item["n"] for item in items(server, "/things", "a=b")] == [1, 2, 3]
     first = {"limit": str(PAGE), "labelSelector": "a=b"}
     assert server.asked == [first, {**first, "continue": "a"}, {**first, "continue": "b"}]
 
