@@ -135,7 +135,7 @@ class Bridge:
         try:
             self._view.refresh()
         except CommandError as error:
-            log.info("Slurm's nodes cannot be read in full", why=error)  # the next look tells
+            log.info("Slurm's nodes cannot be read in full", why=error)  # the next look reports it
         except Exception as error:
             log.exception("Slurm's nodes cannot be read in full", error)
         self.wake.wait(max(0.0, begun + self._policy.poll_s - time.monotonic()))

@@ -54,6 +54,7 @@ _SAME_NAMES = (
     "unreadable_polls",
     "connections",
     "timeout_s",
+    "worker_pods_namespace",
 )
 """Keys of the section ``bridge`` that values of the same names set."""
 
@@ -105,8 +106,12 @@ def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
         "token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else "",
         "join": Join.TABLE.value if values["nodes"] else Join.INSTANCE_ID.value,
         "pairs": _pairs(values["nodes"]),
-        "runs_on": dict(pair.split("=", 1) for pair in values["runs_on"].split(",") if pair),
+        "runs_on": _labels(values["runs_on"]),
     }
+
+
+def _labels(text: str) -> Mapping[str, str]:
+    return dict(pair.split("=", 1) for pair in text.split(",") if pair)
 
 
 def _pairs(text: str) -> Mapping[str, str]:
@@ -129,6 +134,7 @@ RBAC = Document(
     context=_rbac,
     values={
         "namespace": Value(NAME, "holdfast", "where the bridge runs"),
+        "create_namespace": Value(BOOL, "true", "false: it exists, and belongs to something else"),
         "cordon": Value(BOOL, "true", "the bridge may cordon and uncordon"),
         "taint": Value(BOOL, "true", "… and set and remove its taint"),
     },
@@ -178,6 +184,9 @@ DEPLOYMENT = Document(
         ),
         "connections": Value(r"[1-9]|[1-5][0-9]|6[0-4]", "8", "requests to the API server at once"),
         "timeout_s": Value(_TIMEOUT, "10", "limit for one call to the API server, 1 to 120"),
+        "worker_pods_namespace": Value(
+            rf"({NAME})?", "", "as worker_namespace in `holdfast render worker-pods`; empty: none"
+        ),
         "runs_on": Value(
             rf"({_LABEL}(,{_LABEL})*)?",
             "",
@@ -267,7 +276,7 @@ def _worker_pods(values: Mapping[str, str]) -> Mapping[str, object]:
         "account": _account(values["namespace"]),
         "evictable": EVICTABLE,
         "kept": _cel_list([name for name in _WRITTEN_BY_THE_SERVER if name != "annotations"]),
-        "selector": dict(pair.split("=", 1) for pair in values["workers"].split(",")),
+        "selector": _labels(values["workers"]),
     }
 
 
@@ -278,9 +287,11 @@ WORKER_PODS = Document(
     context=_worker_pods,
     values={
         "workers": Value(
-            rf"{_LABEL}(,{_LABEL})*", REQUIRED, "NAME=VALUE,…: labels of Slurm's worker pods"
+            rf"{_LABEL}(,{_LABEL})*",
+            "slurm.nebius.ai/worker=true",
+            "NAME=VALUE,…: labels of Slurm's worker pods; Soperator's by default",
         ),
-        "worker_namespace": Value(NAME, "soperator", "as in bridge.worker_pods_namespace"),
+        "worker_namespace": Value(NAME, "soperator", "the namespace of these pods"),
         "namespace": _NAMESPACE,
     },
 )

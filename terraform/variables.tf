@@ -88,6 +88,7 @@ variable "filestore_jail_submounts" {
   }
 }
 
+# tflint-ignore: terraform_unused_declarations # only its check is needed
 variable "slurm_health_check_config" {
   description = "The recipe's variable. It must be null: with it, Flux refuses the chart's values (a key given twice)."
   type        = any
@@ -195,6 +196,8 @@ variable "bridge" {
     - `timeout_s`: limit for one call to the API server.
     - `runs_on`: labels of the Nodes on which its pod may run; empty: any.
     - `memory_limit_mib`: memory limit of the pod.
+    - `worker_pods`: protects Slurm's worker pods in `namespace` with these `labels`: `kubectl drain` evicts one only when
+      its node is drained and free. `{}`: those of Soperator. Not with Slinky, whose operator protects them. null: none.
     - `extra_configuration`: further keys of the sections bridge, node, paths and slurm of its holdfast.yaml, such as
       `{ bridge = { rules = [{ use = "not-ready", mode = "drain" }] } }`. Not what another attribute sets.
   EOT
@@ -221,7 +224,11 @@ variable "bridge" {
     timeout_s            = optional(number, 10)
     runs_on              = optional(map(string), {})
     memory_limit_mib     = optional(number, 512)
-    extra_configuration  = optional(any, {})
+    worker_pods = optional(object({
+      namespace = optional(string, "soperator")
+      labels    = optional(map(string), { "slurm.nebius.ai/worker" = "true" })
+    }))
+    extra_configuration = optional(any, {})
   })
   default = null
 
@@ -293,8 +300,22 @@ variable "bridge" {
     error_message = "bridge.unreadable_polls is ${try(var.bridge.unreadable_polls, 0)} (1 to 1000), bridge.connections ${try(var.bridge.connections, 0)} (1 to 64), bridge.timeout_s ${try(var.bridge.timeout_s, 0)} (1 to 120), bridge.memory_limit_mib ${try(var.bridge.memory_limit_mib, 0)} (at least 128): use whole numbers in these ranges."
   }
   validation {
+    condition = try(var.bridge.worker_pods, null) == null ? true : alltrue(concat(
+      [can(regex("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", var.bridge.worker_pods.namespace)), length(var.bridge.worker_pods.labels) > 0],
+      [for name, value in var.bridge.worker_pods.labels : can(regex("^[\\w./-]+$", name)) && can(regex("^[\\w.-]*$", value))],
+    ))
+    error_message = "bridge.worker_pods is ${try(jsonencode(var.bridge.worker_pods), "")}: give the namespace of slurmd's pods and at least one of their labels (kubectl get pods --show-labels)."
+  }
+  validation {
     condition     = var.bridge == null ? true : alltrue([for section in try(values(var.bridge.extra_configuration), [null]) : can(keys(section))])
     error_message = "bridge.extra_configuration is ${try(jsonencode(var.bridge.extra_configuration), "")}: give sections with their keys, for example { bridge = { show_planned = true } }."
+  }
+  validation {
+    condition = can(var.bridge.extra_configuration.bridge.workloads.namespaces) ? try(alltrue(concat(
+      [length(distinct(var.bridge.extra_configuration.bridge.workloads.namespaces)) == length(var.bridge.extra_configuration.bridge.workloads.namespaces)],
+      [for name in var.bridge.extra_configuration.bridge.workloads.namespaces : can(regex("^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", name))],
+    )), false) : true
+    error_message = "bridge.workloads.namespaces in bridge.extra_configuration is ${try(jsonencode(var.bridge.extra_configuration.bridge.workloads.namespaces), "")}: give a list of namespaces, each once, for example [\"team-a\"]."
   }
 }
 

@@ -9,18 +9,35 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from holdfast.faults.gpu import GPU_FAULTS
+from holdfast.faults.holdfast_itself import OWN_FAULTS
+from holdfast.faults.host import HOST_FAULTS
+from holdfast.faults.kernel import KERNEL_FAULTS
+from holdfast.faults.network import NETWORK_FAULTS
 from holdfast.faults.row import Fault
+from holdfast.faults.storage import STORAGE_FAULTS
 from holdfast.faults.sxids import SXIDS
 from holdfast.faults.sxids import unknown as unknown_sxid
-from holdfast.faults.unnumbered import NODE_FAULTS
 from holdfast.faults.xids import XIDS
 from holdfast.faults.xids import unknown as unknown_xid
 from holdfast.vocabulary import Action, FaultClass, Severity
 
-__all__ = ["FAULTS", "Fault", "fault_of", "is_known", "severity_of"]
+__all__ = ["ALL_FAULTS", "FAULTS", "Fault", "fault_of", "is_known", "severity_of"]
 
-FAULTS: Mapping[str, Fault] = {row.code: row for row in (*NODE_FAULTS, *XIDS, *SXIDS)}
-"""Every row by its code, in the order in which they are shown."""
+ALL_FAULTS: tuple[Fault, ...] = (
+    *GPU_FAULTS,
+    *NETWORK_FAULTS,
+    *STORAGE_FAULTS,
+    *HOST_FAULTS,
+    *KERNEL_FAULTS,
+    *OWN_FAULTS,
+    *XIDS,
+    *SXIDS,
+)
+"""Every row, in the order in which they are shown."""
+
+FAULTS: Mapping[str, Fault] = {row.code: row for row in ALL_FAULTS}
+"""The rows by their codes."""
 
 _NUMBER = re.compile(r"(S?)XID([0-9]{1,6})")
 

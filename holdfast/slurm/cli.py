@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from holdfast.adapters.command import run
 from holdfast.errors import CommandError, Refused, Unavailable
+from holdfast.node_names import natural
 from holdfast.policy.ownership import PastDrain
 from holdfast.slurm import accounting, topology
 from holdfast.slurm import commands as argv_of
@@ -293,8 +294,3 @@ def _mark() -> str:
 
 def _one_line(text: str) -> str:
     return folded(text)
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """Sorts worker-2 before worker-10."""
-    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"([0-9]+)", name)]

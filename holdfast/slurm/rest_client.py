@@ -25,7 +25,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from holdfast.errors import ConfigError, Refused, Unavailable
-from holdfast.slurm.cli import NO_ANSWER, SlurmCli, natural
+from holdfast.node_names import natural
+from holdfast.slurm.cli import NO_ANSWER, SlurmCli
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.parse import scontrol_json, values
 from holdfast.text.printable import folded

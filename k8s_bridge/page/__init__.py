@@ -1,1 +1,1 @@
-"""The status page: what the loop tells, what is read for the page only, and how it is served."""
+"""The status page: what the loop reports, what is read for the page only, and how it is served."""

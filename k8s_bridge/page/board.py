@@ -1,4 +1,4 @@
-"""What the loop tells the page about each pass: references, so that a pass costs nothing more.
+"""What the loop reports to the page about each pass: references, so that a pass costs nothing more.
 
 Work is done only when somebody looks at the page.
 """
@@ -77,9 +77,9 @@ class Board:
         switched_off: bool = False,
     ) -> None:
         """One pass. ``slurm`` is None while Slurm does not answer: the last answer stays."""
-        told = list(_told(changes))
-        keys = frozenset((kind, text, name) for kind, text, _, name in told)
-        new = [row for row in told if (row[0], row[1], row[3]) not in self._before]
+        rows = list(_rows(changes))
+        keys = frozenset((kind, text, name) for kind, text, _, name in rows)
+        new = [row for row in rows if (row[0], row[1], row[3]) not in self._before]
         self._before = keys
         with self._lock:
             self._events.extend(_grouped(new, now.timestamp()))
@@ -101,10 +101,10 @@ class Board:
             self._events.append(event)
 
 
-_Told = tuple[str, str, bool, str]
+_Row = tuple[str, str, bool, str]
 
 
-def _told(changes: Iterable[Change]) -> Iterator[_Told]:
+def _rows(changes: Iterable[Change]) -> Iterator[_Row]:
     """(kind, text, warning, node) of each change that a person wants to know of."""
     for change in changes:
         name = change.kube.name
@@ -125,8 +125,8 @@ def _told(changes: Iterable[Change]) -> Iterator[_Told]:
                 pass
 
 
-def _grouped(rows: Iterable[_Told], at: float) -> Iterator[BoardEvent]:
-    """One event for all nodes of which the same is told."""
+def _grouped(rows: Iterable[_Row], at: float) -> Iterator[BoardEvent]:
+    """One event for all nodes of which the same is reported."""
     found: dict[tuple[str, str, bool], list[str]] = {}
     for kind, text, warning, name in rows:
         found.setdefault((kind, text, warning), []).append(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from holdfast.drain_owner import DrainStatus, Owner, drain_status
+from holdfast.drain_status import DrainStatus, Owner, drain_status
 from holdfast.node_states import FAILED, NO_STATE, POWERED_OFF
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode

@@ -1,6 +1,6 @@
 """The page's data: sections in JSON, each with a version, so that a browser gets only what changed.
 
-They are made when a browser asks and the loop has told something new, for all browsers together.
+They are made when a browser asks and the loop has reported something new, for all browsers together.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from holdfast.faults import fault_of
+from holdfast.node_names import natural
 from holdfast.node_states import NOT_DEFINED
 from holdfast.policy import budget
-from holdfast.slurm.cli import natural
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.hostlist import compress
 from holdfast.text.printable import values

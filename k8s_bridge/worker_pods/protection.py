@@ -26,7 +26,7 @@ def require(kube: Reviews, policy: BridgeConfig, where: str) -> None:
     """Raises ``UsageError`` if a right is missing. ``where``: as in ``access.require_all``."""
     namespace = policy.worker_pods_namespace
     rights = [Right(verb, "pods", namespace=namespace) for verb in ("list", "patch")]
-    document = f"worker-pods --set worker_namespace={namespace} --set workers=NAME=VALUE"
+    document = f"worker-pods --set worker_namespace={namespace}"
     require_all(kube, rights if namespace else (), where, document)
 
 

@@ -82,7 +82,7 @@ class Applier:
             self._slurm.write(drains, undrains, written)
         except CommandError as error:
             silent = error
-        # What the drains and undrains changed is told once, by the next plan.
+        # The status that the drains and undrains lead to is written once, by the next plan.
         planned: list[SlurmChange] = [*drains, *undrains]
         changed = {change.kube.name for change in planned if change.slurm.name in written}
         left = [c for c in nodes if not (isinstance(c, UpdateStatus) and c.kube.name in changed)]

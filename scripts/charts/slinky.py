@@ -16,6 +16,8 @@ from holdfast.cli.commands.render import render_text
 _OLDEST = (1, 0)
 _IGNORED = {"extraObjects"}
 """Keys that charts up to 1.1.2 ignore; docs/howto/slinky.md says what to do then."""
+_NOT_NAMED = {"slurmd.env"}
+"""Keys that a chart's values do not name, and that its template passes on (``slurmd`` shows it)."""
 
 
 def charts(checkout: Path, tools: Tools) -> dict[str, Any]:
@@ -36,14 +38,16 @@ def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any
     text = render_text("slinky", image="registry.example.org/holdfast:1", mounts="/mnt/training")
     given = yaml.safe_load(text)
     unknown = unknown_keys(given, {**known, "nodesets": {}})
-    unknown += unknown_keys(given["nodesets"]["slinky"], defaults)
+    of_nodeset = unknown_keys(given["nodesets"]["slinky"], defaults)
+    unknown += [key for key in of_nodeset if key not in _NOT_NAMED]
     if set(unknown) - _IGNORED:
         raise NotHeld(f"slinky: the chart has no {', '.join(unknown)}")
     # What docs/howto/slinky.md requires in the user's own values.
     own = yaml.safe_dump({"nodesets": {"slinky": {"enabled": True, "replicas": 1}}})
     objects = tools.template(release, "slurm", own, text)
     controller = next(item for item in objects if item["kind"] == "Controller")
-    if not any(item["kind"] == "NodeSet" for item in objects):
+    nodeset = next((item for item in objects if item["kind"] == "NodeSet"), None)
+    if nodeset is None:
         raise NotHeld("slinky: the chart made no NodeSet")
     establish(server, release.crds("slinky.slurm.net"))
     return {
@@ -52,5 +56,6 @@ def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any
         "values_keys": sorted(known),
         "nodeset_keys": sorted(defaults),
         "extra_conf": sorted(controller["spec"]["extraConf"].strip().splitlines()),
+        "slurmd": {name: nodeset["spec"]["slurmd"][name] for name in ("args", "env")},
         "accepted": accepted(server, objects),
     }

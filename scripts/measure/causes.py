@@ -50,7 +50,7 @@ def diagnosed(data: bytes) -> Diagnosis:
 
 def accuracy(folder: Path) -> None:
     """Prints how often class, line and hosts are right, and each log that is wrong."""
-    failed = right_class = right_line = silent = clean = false = told = named = 0
+    failed = right_class = right_line = no_answer = clean = false = with_hosts = named = 0
     for label in labels(folder):
         found = diagnosed((folder / label.name).read_bytes())
         kind = CLASS_OF[found.cause.signature.kind] if found.cause else "none"
@@ -63,13 +63,13 @@ def accuracy(folder: Path) -> None:
             false += found.cause is not None
             continue
         failed += 1
-        silent += found.cause is None
+        no_answer += found.cause is None
         right_class += kind == label.kind
         right_line += label.root in text and bool(text)
-        told += bool(label.hosts)
+        with_hosts += bool(label.hosts)
         named += bool(label.hosts) and label.hosts <= set(found.suspects)
     print(f"logs of failures: {failed}; class right {right_class}, line right {right_line}")
-    print(f"no answer: {silent}; hosts named: {named} of {told}")
+    print(f"no answer: {no_answer}; hosts named: {named} of {with_hosts}")
     print(f"logs without a cause: {clean}; false causes: {false}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from testbed.paths import TREE
 
@@ -25,33 +25,40 @@ def _sentence(chance: random.Random, count: int) -> str:
     return " ".join(chance.choices(words(), k=count))
 
 
-def training(size: int, seed: int) -> bytes:
-    """What Megatron, torchtitan and the HF trainer print."""
-    chance, text, length, n = random.Random(seed), [], 0, 0
+def _log(
+    lines: Callable[[random.Random, int], list[str]], size: int, seed: int, between: str = "\n"
+) -> bytes:
+    """``lines``: some lines more, for the numbers 1, 2, …, until there are ``size`` characters."""
+    chance, text, length, n = random.Random(seed), list[str](), 0, 0
     while length < size:
         n += 1
-        loss = chance.random() * 3
-        text += [
-            f" [2026-08-01 10:{n // 60 % 60:02}:{n % 60:02}] iteration {n:8}/  500000 | consumed samples: "
-            f"{n * 512:12} | elapsed time per iteration (ms): {5000 + chance.random() * 900:.1f} | learning "
-            f"rate: {chance.random():.3E} | lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {loss / 9:.3f} |"
-            f" number of skipped iterations:   0 | number of nan iterations:   0 |",
-            f"[rank{n % 64}]: 2026-08-01 10:00:00,{n % 1000:03} INFO step: {n}  loss: {loss:.4f}  "
-            f"memory: {chance.random() * 80:.2f}GiB(81.2%)  tps: {chance.randrange(9000)}  mfu: 41.{n % 10}%",
-            f"{{'loss': {loss:.4f}, 'grad_norm': {chance.random()}, 'learning_rate': {chance.random()}, "
-            f"'epoch': {n / 100:.2f}}}",
-        ]
-        length += sum(map(len, text[-3:]))
-    return "\n".join(text).encode() + b"\n"
+        more = lines(chance, n)
+        text += more
+        length += sum(map(len, more))
+    return between.join(text).encode() + b"\n"
 
 
-def nccl(size: int, seed: int) -> bytes:
+def _training(chance: random.Random, n: int) -> list[str]:
+    """What Megatron, torchtitan and the HF trainer print."""
+    loss = chance.random() * 3
+    return [
+        f" [2026-08-01 10:{n // 60 % 60:02}:{n % 60:02}] iteration {n:8}/  500000 | consumed samples: "
+        f"{n * 512:12} | elapsed time per iteration (ms): {5000 + chance.random() * 900:.1f} | learning "
+        f"rate: {chance.random():.3E} | lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {loss / 9:.3f} |"
+        f" number of skipped iterations:   0 | number of nan iterations:   0 |",
+        f"[rank{n % 64}]: 2026-08-01 10:00:00,{n % 1000:03} INFO step: {n}  loss: {loss:.4f}  "
+        f"memory: {chance.random() * 80:.2f}GiB(81.2%)  tps: {chance.randrange(9000)}  mfu: 41.{n % 10}%",
+        f"{{'loss': {loss:.4f}, 'grad_norm': {chance.random()}, 'learning_rate': {chance.random()}, "
+        f"'epoch': {n / 100:.2f}}}",
+    ]
+
+
+def _nccl(chance: random.Random, _: int) -> list[str]:
     """NCCL with ``NCCL_DEBUG=INFO``."""
-    chance, text, length = random.Random(seed), [], 0
-    while length < size:
-        a, b, c = (chance.randrange(64) for _ in range(3))
-        process = f"{chance.randrange(1 << 20)}:{chance.randrange(1 << 20)}"
-        text.append(
+    a, b, c = (chance.randrange(64) for _ in range(3))
+    process = f"{chance.randrange(1 << 20)}:{chance.randrange(1 << 20)}"
+    return [
+        (
             f"worker-{chance.randrange(512)}:{process} [{a % 8}] NCCL INFO "
             + chance.choice(
                 [
@@ -66,68 +73,52 @@ def nccl(size: int, seed: int) -> bytes:
                 ]
             )
         )
-        length += len(text[-1])
-    return "\n".join(text).encode() + b"\n"
+    ]
 
 
-def bars(size: int, seed: int) -> bytes:
+def _bars(chance: random.Random, n: int) -> list[str]:
     """Progress bars."""
-    chance, text, length, n = random.Random(seed), [], 0, 0
-    while length < size:
-        n += 1
-        text.append(
+    return [
+        (
             f"\rEpoch {n // 100}: {n % 100:3}%|{'█' * (n % 100 // 10):10}| {n % 100}/100 "
             f"[00:{n % 60:02}<00:09, {chance.random() * 9:.2f}it/s, loss={chance.random():.4f}]"
         )
-        length += len(text[-1])
-    return "".join(text).encode() + b"\n"
+    ]
 
 
-def records(size: int, seed: int) -> bytes:
+def _records(chance: random.Random, n: int) -> list[str]:
     """JSON, as structured loggers print it."""
-    chance, text, length, n = random.Random(seed), [], 0, 0
-    while length < size:
-        n += 1
-        text.append(
+    return [
+        (
             f'{{"ts": "2026-08-01T10:00:{n % 60:02}.{n % 1000:03}Z", "level": "INFO", "rank": {n % 64}, '
             f'"trace_id": "{chance.getrandbits(128):032x}", "message": "{_sentence(chance, 6)}", '
             f'"error": null, "exc_info": null, "loss": {chance.random()}}}'
         )
-        length += len(text[-1])
-    return "\n".join(text).encode() + b"\n"
+    ]
 
 
-def tracebacks(size: int, seed: int) -> bytes:
+def _tracebacks(chance: random.Random, n: int) -> list[str]:
     """Warnings of all ranks, with the source code that they are about."""
-    chance, text, length, n = random.Random(seed), [], 0, 0
-    while length < size:
-        n += 1
-        rank, (one, two, three) = f"[rank{n % 512}]:", chance.choices(words(), k=3)
-        text += [
-            f'{rank}   File "/opt/venv/lib/python3.12/site-packages/{one}/{two}.py", line {n}, in {one}',
-            f"{rank}     {two} = self.{three}({one}, size={n})",
-            f"{rank} UserWarning: {three} {one} is deprecated; use {two}",
-            f"{rank}   return {two}({one})",
-        ]
-        length += sum(map(len, text[-4:]))
-    return "\n".join(text).encode() + b"\n"
+    rank, (one, two, three) = f"[rank{n % 512}]:", chance.choices(words(), k=3)
+    return [
+        f'{rank}   File "/opt/venv/lib/python3.12/site-packages/{one}/{two}.py", line {n}, in {one}',
+        f"{rank}     {two} = self.{three}({one}, size={n})",
+        f"{rank} UserWarning: {three} {one} is deprecated; use {two}",
+        f"{rank}   return {two}({one})",
+    ]
 
 
-def prose(size: int, seed: int) -> bytes:
+def _prose(chance: random.Random, _: int) -> list[str]:
     """Text, as of generated samples."""
-    chance, text, length = random.Random(seed), [], 0
-    while length < size:
-        text.append(_sentence(chance, chance.randrange(4, 30)) + chance.choice(".,;:!?"))
-        length += len(text[-1])
-    return "\n".join(text).encode() + b"\n"
+    return [(_sentence(chance, chance.randrange(4, 30)) + chance.choice(".,;:!?"))]
 
 
 LOGS: dict[str, Callable[[int, int], bytes]] = {
-    "training": training,
-    "NCCL INFO": nccl,
-    "progress bars": bars,
-    "JSON records": records,
-    "tracebacks": tracebacks,
-    "prose": prose,
+    "training": partial(_log, _training),
+    "NCCL INFO": partial(_log, _nccl),
+    "progress bars": partial(_log, _bars, between=""),
+    "JSON records": partial(_log, _records),
+    "tracebacks": partial(_log, _tracebacks),
+    "prose": partial(_log, _prose),
 }
 """Kind → a log of about so many characters; other seeds give other lines."""

@@ -33,8 +33,8 @@ TARGETS = (
         ),
     ),
     Target(
-        file="slurm_hooks/hooks/admission.py",
-        tests=(f"{_HOOKS}/test_admission.py", f"{_HOOKS}/test_epilog_skip.py"),
+        file="slurm_hooks/hooks/decision.py",
+        tests=(f"{_HOOKS}/test_decision.py", f"{_HOOKS}/test_epilog_skip.py"),
     ),
     # the verdict
     Target(file="holdfast/findings.py", tests=("tests/unit/holdfast/test_findings.py",)),

@@ -17,8 +17,8 @@ from testbed.paths import TREE, cache
 from holdfast.version import VERSION
 from packages import zipapp
 from packages.chart.files import NAME, write_archive
+from packages.helm.openapi import download
 from packages.helm.programs import build
-from packages.helm.schemas import download
 from packages.images import agent, bridge
 from packages.node import deb, rpm
 

@@ -30,6 +30,9 @@ from tftemplates.marks import mark, plain, template
 
 CLUSTER = "modules/cluster/manifests"
 
+TAKEN_BY_GROUP = {"bridge.worker_pods_namespace": "worker_pods"}
+"""Keys of ``holdfast.yaml`` that Terraform and Helm set with the objects that they need."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -60,11 +63,17 @@ def _rules(of: str) -> list[Mapping[str, object]]:
 
 
 OBJECTS = (
-    Source(document=bridge.RBAC, path=f"{CLUSTER}/rights"),
+    Source(document=bridge.RBAC, path=f"{CLUSTER}/rights", fixed={"create_namespace": "true"}),
     Source(
         document=bridge.WORKLOADS_RBAC,
         path=f"{CLUSTER}/workloads",
         given={"workload_namespaces": [mark("workload_namespace")]},
+    ),
+    Source(
+        document=bridge.WORKER_PODS,
+        path=f"{CLUSTER}/worker_pods",
+        fixed={"workers": ""},
+        given={"selector": mark("labels")},
     ),
     Source(
         document=bridge.DEPLOYMENT,
@@ -242,7 +251,8 @@ def cluster_names() -> str:
     sets), and what the bridge's ``extra_configuration`` may contain.
     """
     keys = {name: extra.keys()[name] for name in bridge.READ}
-    return json.dumps({"version": VERSION, "keys": keys, "taken": bridge.TAKEN}, indent=2) + "\n"
+    names = {"version": VERSION, "keys": keys, "taken": {**bridge.TAKEN, **TAKEN_BY_GROUP}}
+    return json.dumps(names, indent=2) + "\n"
 
 
 def agent_script() -> str:

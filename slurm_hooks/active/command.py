@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from holdfast.adapters.state_file import write_atomic
-from holdfast.cli import settings
+from holdfast.cli import site_config
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.load import load_section
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     if args.list:
         say(_catalogue())
         return 0
-    found = settings.load(args.config)
+    found = site_config.load(args.config)
     config = found.path
     if ALL in switches_off(config):
         raise UsageError(f"every action is switched off ({config.parent}/off/all)")

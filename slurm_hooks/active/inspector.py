@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from holdfast.drain_owner import Owner, drain_status
+from holdfast.drain_status import Owner, drain_status
 from holdfast.errors import CommandError, HoldfastError
 from holdfast.node_states import CANNOT_RUN_JOBS
 from holdfast.reason import without_appended

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli import settings
+from holdfast.cli import site_config
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.errors import ProbeError, UsageError
 from holdfast.history import kill_switches, lemon, observed, page, store, subject
@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
     now = time.time()
     window_s = _OBSERVED_S if args.observed else lemon.WINDOW_S
     since = since_of(args.since, now) if args.since else now - window_s
-    found = settings.load()
+    found = site_config.load()
     folder = found.cluster.paths.history_folder
     reading = _read(folder, args.what)
     for problem in reading.problems:

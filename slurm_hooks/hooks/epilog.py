@@ -10,7 +10,7 @@ from slurm_hooks.hooks.internal_errors import guarded
 
 def main() -> int:
     """0: the node stays in service; 10: the node is bad and no agent drains it."""
-    from slurm_hooks.hooks.admission import answer  # noqa: PLC0415 - so that a failing import is handled too
+    from slurm_hooks.hooks.decision import answer  # noqa: PLC0415 - so that a failing import is handled too
 
     return answer(Context.EPILOG)
 

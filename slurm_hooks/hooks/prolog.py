@@ -10,7 +10,7 @@ from slurm_hooks.hooks.internal_errors import guarded
 
 def main() -> int:
     """0: the job may start here; 10: the node is bad."""
-    from slurm_hooks.hooks.admission import answer  # noqa: PLC0415 - so that a failing import is handled too
+    from slurm_hooks.hooks.decision import answer  # noqa: PLC0415 - so that a failing import is handled too
 
     return answer(Context.PROLOG)
 

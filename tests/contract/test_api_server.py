@@ -63,7 +63,7 @@ def test_new_nodes_can_be_scheduled_on(server: ApiServer) -> None:
 def test_worker_pods_run_on_their_nodes_and_are_found_by_soperators_labels(
     server: ApiServer,
 ) -> None:
-    labels = "app.kubernetes.io/name=slurmcluster,app.kubernetes.io/component=worker"
+    labels = "app.kubernetes.io/name=slurmcluster,app.kubernetes.io/component=nodeset"
     line = "{.metadata.name} {.spec.nodeName} {.status.phase} {.status.podIP}"
     got = server.kubectl(
         "get",

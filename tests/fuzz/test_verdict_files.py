@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.vocabulary import Context, Status
-from slurm_hooks.hooks import admission
+from slurm_hooks.hooks import decision
 from slurm_hooks.node import machine, verdict_file
 from slurm_hooks.node.verdict_file import Published
 from tests.fuzz.garbage import (
@@ -162,12 +162,12 @@ def test_the_slow_path_refuses_no_node_because_of_a_damaged_verdict(
     for _ in range(100):
         data = _garbage(chance, good)
         path.write_bytes(data)
-        assert admission.answer(context) == 0, data
+        assert decision.answer(context) == 0, data
     bad = good.replace("ok ", "bad ", 1).replace('"status": "ok"', '"status": "bad"')
     for _ in range(100):
         data = _garbage(chance, bad)
         path.write_bytes(data)
-        admission.answer(context)
+        decision.answer(context)
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -199,7 +199,7 @@ def asked_prolog(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("status", ["ok", "suspect", "bad"])
 def test_the_sh_hook_accepts_no_damaged_verdict(asked_prolog: Path, status: str) -> None:
     """50 broken verdicts of each status. The hook by itself refuses no node; and it lets a job
-    start without asking only where the first line says so. ``admission``, which it asks, is tested
+    start without asking only where the first line says so. ``decision``, which it asks, is tested
     above."""
     folder = asked_prolog.parent
     chance = random.Random(f"7 {status}")

@@ -48,6 +48,11 @@ EVERYTHING: dict[str, Any] = {
         "timeout_s": 20,
         "runs_on": {"pool": "system"},
         "memory_limit_mib": 1024,
+        "worker_pods": {
+            "enabled": True,
+            "labels": {"app": "slurmd", "slurm.nebius.ai/worker": None},
+            "namespace": "slurm-workers",
+        },
         "extra_configuration": {
             "bridge": {"log_format": "json", "workloads": {"namespaces": ["team-a"]}},
             "slurm": {"timeout_s": 7},
@@ -88,7 +93,11 @@ KEY = {"bridge": {"image": IMAGE, "auth": "key", "nodes": {}, "adapter": "pyslur
 
 def rendered(values: Mapping[str, Any], namespace: str, folder: Path) -> Mapping[str, Any]:
     """What `holdfast render` prints for the same values."""
-    bridge = {name: _text(one) for name, one in values["bridge"].items()}
+    given = dict(values["bridge"])
+    workers = given.pop("worker_pods", None)
+    bridge = {name: _text(one) for name, one in given.items()}
+    if workers:
+        bridge["worker_pods_namespace"] = workers["namespace"]
     if "extra_configuration" in bridge:
         file = folder / "extra.yaml"
         file.write_text(yaml.safe_dump(values["bridge"]["extra_configuration"]))
@@ -108,6 +117,9 @@ def rendered(values: Mapping[str, Any], namespace: str, folder: Path) -> Mapping
         render_text("deployment", namespace=namespace, **cluster, **bridge),
         render_text("network-policy", namespace=namespace, **port, **more),
     ]
+    if workers:
+        pods = {"worker_namespace": workers["namespace"], "workers": _text(workers["labels"])}
+        texts.append(render_text("worker-pods", namespace=namespace, **pods))
     if values.get("kill_switches"):
         switches = _text(values["kill_switches"])
         texts.append(render_text("off", namespace=namespace, switches=switches))
@@ -220,6 +232,14 @@ def test_a_bad_value_is_refused_with_the_words_of_holdfast_render(
         ({"agent": {"interval_s": 2}}, "agent: nothing here reads this section; use bridge, node"),
         ({"bridge": {"cordon": True}}, "bridge.cordon is written by this chart: use bridge.cordon"),
         ({"bridge": {"page_port": 1}}, "bridge.page_port is written by this chart: leave it out"),
+        (
+            {"bridge": {"worker_pods_namespace": "soperator"}},
+            "bridge.worker_pods_namespace is written by this chart: use bridge.worker_pods",
+        ),
+        *(
+            ({"bridge": {"workloads": {"namespaces": names}}}, "must be a list of namespaces, each")
+            for names in ("team-a", ["Team"], ["a", "a"], None)
+        ),
         ({"slurm": {"timeouts": 1}}, "slurm.timeouts: no such key; holdfast.yaml has"),
     ],
 )
@@ -228,6 +248,30 @@ def test_extra_configuration_is_refused_where_it_would_do_nothing_or_contradict(
 ) -> None:
     with pytest.raises(HelmError) as refused:
         helm.template(chart, "slurm", {"bridge": {"image": IMAGE, "extra_configuration": extra}})
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            {"labels": {"slurm.nebius.ai/worker": None}},
+            "bridge.worker_pods.labels: '' does not fit",
+        ),
+        (
+            {"labels": {"a b": "c"}},
+            "bridge.worker_pods.labels: 'a b=c,slurm.nebius.ai/worker=true'",
+        ),
+        ({"namespace": "A"}, "bridge.worker_pods.namespace: must be a Kubernetes name"),
+    ],
+)
+def test_wrong_labels_of_worker_pods_are_refused(
+    helm: Helm, chart: Path, wrong: dict[str, Any], words: str
+) -> None:
+    """Labels that select nothing would protect nothing."""
+    values = {"bridge": {"image": IMAGE, "worker_pods": {"enabled": True, **wrong}}}
+    with pytest.raises(HelmError) as refused:
+        helm.template(chart, "slurm", values)
     assert words in str(refused.value)
 
 

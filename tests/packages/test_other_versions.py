@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from packages.helm.schemas import OPENAPI, SCHEMA_FILES, openapi, write_schemas
+from packages.helm.openapi import OPENAPI, SCHEMA_FILES, openapi, write_schemas
 from testbed.paths import cache
 
 from holdfast.cli.commands.render import render_text

@@ -17,8 +17,8 @@ from tests.packages.helm import Helm, HelmError
 from tests.packages.test_chart import DEFAULTS, EVERYTHING, IMAGE, OTHER
 
 NAMESPACE = "slurm"
-WORKLOADS = ("team-a",)
-"""The namespaces of ``EVERYTHING`` that must exist before."""
+WORKLOADS = ("team-a", "slurm-workers")
+"""The other namespaces of ``EVERYTHING``, which must exist before."""
 PLAIN = {**EVERYTHING, "monitoring": {"enabled": False}}
 """Prometheus' operator is not on this server."""
 

@@ -168,6 +168,60 @@ def test_an_api_server_that_goes_away_in_the_middle(here: Terraform, server: Api
     unchanged(here, **values)
 
 
+NAMESPACES = ("soperator", "team-a")
+WITH_RIGHTS = """
+terraform {
+  required_providers {
+    kubectl = { source = "gavinbunney/kubectl" }
+  }
+}
+
+variable "kubeconfig" {}
+
+provider "kubectl" {
+  config_path = var.kubeconfig
+}
+
+module "holdfast" {
+  source = "../modules/cluster"
+  wait   = false
+  bridge = {
+    image               = "registry.example.org/holdfast@sha256:%s"
+    worker_pods         = {}
+    extra_configuration = { bridge = { workloads = { namespaces = ["team-a"] } } }
+  }
+}
+"""
+
+
+def test_rights_in_other_namespaces(
+    program: Path, config: Path, tree: Path, server: ApiServer
+) -> None:
+    """Those for worker pods and workloads: made once, and removed with the rest."""
+    for namespace in NAMESPACES:
+        server.kubectl("create", "namespace", namespace)
+    folder = tree / "with_rights"
+    folder.mkdir()
+    (folder / "main.tf").write_text(WITH_RIGHTS % ("0" * 64))
+    terraform = Terraform(program=program, folder=folder, config=config)
+    terraform.ok("init")
+    values = {"kubeconfig": str(server.kubeconfig)}
+    terraform.ok("apply", "-auto-approve", **values)
+    unchanged(terraform, **values)
+    assert objects_in(server, "soperator") == {"holdfast-workers", "holdfast-bridge-workers"}
+    assert objects_in(server, "team-a") == {"holdfast-bridge-workloads"}
+    terraform.ok("destroy", "-auto-approve", **values)
+    finalize(server)
+    assert ours(server) == set()
+    assert not objects_in(server, "soperator") | objects_in(server, "team-a")
+
+
+def objects_in(server: ApiServer, namespace: str) -> set[str]:
+    kinds = "poddisruptionbudgets,roles,rolebindings"
+    found = server.kubectl("get", kinds, "--namespace", namespace, "--output", "name").split()
+    return {name.rpartition("/")[2] for name in found}
+
+
 def test_a_kubeconfig_that_does_not_exist(here: Terraform, tmp_path: Path) -> None:
     answer = here.run("plan", kubeconfig=str(tmp_path / "none"))
     assert answer.status == 1

@@ -74,10 +74,14 @@ def test_the_lines_of_the_page_for_nebius_recipe(
 
 def test_slinky(program: Path, config: Path, tree: Path, kubeconfig: str) -> None:
     here = example("slinky", program, config, tree)
-    images = {"workers_image": "registry.example.org/workers:1", "bridge_image": IMAGE}
-    answer = here.ok("plan", kubeconfig=kubeconfig, **images)
+    given = {"workers_image": "registry.example.org/workers:1", "kubeconfig": kubeconfig}
+    answer = here.ok("plan", **given)
     assert "00-holdfast" in answer.text
+    assert "kubectl_manifest.bridge" not in answer.text
+    answer = here.ok("plan", **given, bridge_image=IMAGE, kill_switches=["bridge"])
     assert 'kubectl_manifest.bridge["deployment-holdfast-bridge"]' in answer.text
+    assert "kubectl_manifest.token[0]" in answer.text
+    assert "kubectl_manifest.namespace" not in answer.text, "it is Slurm's"
 
 
 def test_plain(program: Path, tree: Path) -> None:

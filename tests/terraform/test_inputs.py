@@ -166,6 +166,16 @@ ACROSS: list[Case] = [
         'the attribute of bridge ["cordon"]',
     ),
     (
+        {
+            "bridge": {
+                **BRIDGE,
+                "extra_configuration": {"bridge": {"worker_pods_namespace": "soperator"}},
+            }
+        },
+        'bridge.extra_configuration has ["bridge.worker_pods_namespace"]',
+        'the attribute of bridge ["worker_pods"]',
+    ),
+    (
         {"bridge": {**BRIDGE, "extra_configuration": {"agent": {}, "bridge": {"rule": []}}}},
         'has ["agent","bridge.rule"]',
         "Use keys of bridge, node, paths and slurm",
@@ -240,6 +250,24 @@ WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"node_selector": "a;b"}, 'bridge.node_selector is "a;b": use a label selector'),
     ({"runs_on": {"pool": "a b"}}, 'bridge.runs_on is {"pool":"a b"}: use labels'),
     ({"connections": 0}, "bridge.connections 0 (1 to 64)"),
+    (
+        {"worker_pods": {"labels": {}}},
+        'bridge.worker_pods is {"labels":{},"namespace":"soperator"}: give the namespace',
+    ),
+    ({"worker_pods": {"labels": {"a b": "c"}}}, "at least one of their labels (kubectl get pods"),
+    ({"worker_pods": {"namespace": "A"}}, '"namespace":"A"}: give the'),
+    (
+        {"extra_configuration": {"bridge": {"workloads": {"namespaces": "team-a"}}}},
+        'bridge.extra_configuration is "team-a": give a list of namespaces, each once',
+    ),
+    (
+        {"extra_configuration": {"bridge": {"workloads": {"namespaces": ["Team"]}}}},
+        'bridge.extra_configuration is ["Team"]: give a list of namespaces, each once',
+    ),
+    (
+        {"extra_configuration": {"bridge": {"workloads": {"namespaces": ["a", "a"]}}}},
+        'bridge.extra_configuration is ["a","a"]: give a list of namespaces, each once',
+    ),
 ]
 """One at a time: OpenTofu shows the first error of a variable only."""
 

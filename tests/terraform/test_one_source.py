@@ -54,6 +54,11 @@ OTHER_BRIDGE: Mapping[str, object] = {
 }
 """Where it differs from the defaults."""
 
+WORKER_PODS: Mapping[str, Any] = {
+    "namespace": "slurm-workers",
+    "labels": {"app.kubernetes.io/component": "worker", "pool": "h100"},
+}
+
 MONITORING: Mapping[str, Any] = {
     "labels": {"release": "prometheus", "app.kubernetes.io/part-of": "other"},
     "interval_s": 15,
@@ -191,7 +196,7 @@ def objects(group: Mapping[str, str]) -> Mapping[str, Any]:
 def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
     switch = str(on).lower()
     bridge = {**BRIDGE, "auth": auth, "cordon": on, "taint": not on, "drain_on_cordon": on}
-    bridge |= {} if on else OTHER_BRIDGE
+    bridge |= {"worker_pods": WORKER_PODS} if on else OTHER_BRIDGE
     agent = AGENT if on else {**AGENT, "node_selector": {}, "max_unavailable": "3", "silent_s": 61}
     here.ok(
         "apply",
@@ -202,8 +207,9 @@ def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
     )
     manifests = here.outputs()["manifests"]
     rights = {"namespace": "slurm", "cordon": switch, "taint": str(not on).lower()}
-    text = {name: _text(value) for name, value in bridge.items()}
+    text = {name: _text(value) for name, value in bridge.items() if name != "worker_pods"}
     script = {name: _text(value) for name, value in agent.items()}
+    text |= {"worker_pods_namespace": "slurm-workers"} if on else {}
     wanted = {
         "rights": render_text("rbac", **rights),
         "bridge": render_text("deployment", cluster="c-1", namespace="slurm", **text),
@@ -213,6 +219,9 @@ def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
         "off": render_text("off", namespace="slurm", switches="bridge,all"),
         "agent": render_text("daemonset", namespace="slurm", **script),
     }
+    if on:
+        workers = {"worker_namespace": "slurm-workers", "workers": _text(WORKER_PODS["labels"])}
+        wanted["worker_pods"] = render_text("worker-pods", namespace="slurm", **workers)
     assert {group for group, made in manifests.items() if made} == wanted.keys()
     for group, rendered in wanted.items():
         assert objects(manifests[group]) == by_name(rendered), group

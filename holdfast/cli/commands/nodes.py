@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.adapters.command import complete
-from holdfast.cli import settings
+from holdfast.cli import site_config
 from holdfast.cli.console import complain, say, say_json, screen_width
-from holdfast.drain_owner import DrainStatus, drain_status
+from holdfast.drain_status import DrainStatus, drain_status
 from holdfast.errors import CommandError
 from holdfast.own_program import own_program
 from holdfast.slurm.client import SlurmNode
@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """The command. Raises ``CommandError`` when Slurm does not answer or knows no such node."""
     arguments = parser().parse_args(argv)
-    found = settings.load()
+    found = site_config.load()
     slurm = found.slurm()
     try:
         nodes = slurm.nodes([SlurmName(name) for name in arguments.name])

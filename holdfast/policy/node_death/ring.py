@@ -5,9 +5,9 @@ Every agent computes the same ring from the same table, so nobody assigns watche
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
+from holdfast.node_names import natural
 from holdfast.vocabulary import SlurmName
 
 WATCHED = 2
@@ -15,17 +15,10 @@ WATCHED = 2
 EXCHANGE = 2 * WATCHED
 """Neighbours on each side that get a node's heartbeat, so that all watchers of a node hear each other."""
 
-_NUMBER = re.compile(r"([0-9]+)")
-
 
 def ring(names: Iterable[SlurmName]) -> tuple[SlurmName, ...]:
     """The names in order, worker-2 before worker-10, each once."""
-    return tuple(sorted(set(names), key=_natural))
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    parts = _NUMBER.split(name)
-    return [(int(part) if part.isdigit() else -1, part) for part in parts]
+    return tuple(sorted(set(names), key=natural))
 
 
 def neighbours(order: Sequence[SlurmName], name: SlurmName, reach: int) -> tuple[SlurmName, ...]:

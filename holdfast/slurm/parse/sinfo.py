@@ -10,17 +10,10 @@ from holdfast.slurm.parse.values import FIELD, RECORD, ParseError, epoch, states
 from holdfast.vocabulary import SlurmName
 
 
-def nodes_grouped(text: str) -> list[SlurmNode]:
-    """``sinfo`` grouped: state, reason, user, time, comment and hostlist of each group of nodes.
-
-    Raises ``ParseError`` when a record does not have exactly these six fields or a node is listed twice.
-    """
-    return GroupedNodes().read(text)
-
-
 class GroupedNodes:
-    """The output of ``sinfo`` grouped, again and again. A group that is in the previous output too is not
-    parsed again: its nodes are the same objects, and so is the list if the output is the same.
+    """The output of ``sinfo``, again and again: state, reason, user, time, comment and hostlist of each group
+    of nodes. A group that is in the previous output too is not parsed again: its nodes are the same objects,
+    and so is the list if the output is the same.
     """
 
     def __init__(self) -> None:
@@ -29,7 +22,8 @@ class GroupedNodes:
         self._nodes: list[SlurmNode] = []
 
     def read(self, text: str) -> list[SlurmNode]:
-        """All nodes. Raises as ``nodes_grouped``."""
+        """All nodes. Raises ``ParseError`` when a record does not have exactly these six fields or a node is
+        listed twice."""
         if text == self._text and self._nodes:
             return self._nodes
         old = {node.name: node for node in self._nodes}

@@ -18,8 +18,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from holdfast.errors import CommandError, ConfigError, Refused, Unavailable
+from holdfast.node_names import natural
 from holdfast.own_program import own_program
-from holdfast.slurm.cli import NO_ANSWER, SlurmCli, natural
+from holdfast.slurm.cli import NO_ANSWER, SlurmCli
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.hostlist import compress
 from holdfast.slurm.parse import values

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-import yaml
-from tftemplates.documents import Source
+from tftemplates.documents import TAKEN_BY_GROUP, Source
 from tftemplates.marks import Language, mark, template
 
 from holdfast.monitoring import documents as monitoring
@@ -65,10 +64,19 @@ def _dashboard(which: str) -> Source:
 
 
 _BRIDGE = ".Values.bridge.enabled"
+_WORKER_PODS = ".Values.bridge.worker_pods"
 _MONITORING = ".Values.monitoring.enabled"
 
 FILES: Mapping[str, tuple[str, Source]] = {
-    "rights": (_BRIDGE, Source(document=bridge.RBAC, path="", fixed=_marks("bridge"))),
+    # Helm creates the namespace of a release itself, if asked to.
+    "rights": (
+        _BRIDGE,
+        Source(
+            document=bridge.RBAC,
+            path="",
+            fixed={**_marks("bridge"), "create_namespace": "false"},
+        ),
+    ),
     "workloads": (
         _BRIDGE,
         Source(
@@ -76,6 +84,19 @@ FILES: Mapping[str, tuple[str, Source]] = {
             path="",
             fixed={"namespace": mark(f"${NAMESPACE}")},
             given={"workload_namespaces": [mark("$workloads")]},
+        ),
+    ),
+    "worker-pods": (
+        f"and {_BRIDGE} {_WORKER_PODS}.enabled",
+        Source(
+            document=bridge.WORKER_PODS,
+            path="",
+            fixed={
+                "namespace": mark(NAMESPACE),
+                "workers": "",
+                "worker_namespace": mark(f"{_WORKER_PODS}.namespace"),
+            },
+            given={"selector": mark(f"{_WORKER_PODS}.labels")},
         ),
     ),
     "bridge": (
@@ -91,6 +112,9 @@ FILES: Mapping[str, tuple[str, Source]] = {
                     " (gt (len .Values.bridge.nodes) 0)"
                 ),
                 "pairs": mark(".Values.bridge.nodes"),
+                "worker_pods_namespace": mark(
+                    f"ternary {_WORKER_PODS}.namespace `` {_WORKER_PODS}.enabled"
+                ),
                 "slurm_more": mark("include `holdfast.slurm_more` ."),
                 "more": mark("include `holdfast.more` ."),
             },
@@ -179,26 +203,18 @@ FILES: Mapping[str, tuple[str, Source]] = {
 """Name of a template → when it is installed, and what it is made from."""
 
 
-_EACH = {
-    "workloads": "$_, $workloads := dig `bridge` `workloads` `namespaces` list .Values.bridge.extra_configuration"
-}
+_EACH = {"workloads": "$_, $workloads := include `holdfast.workloads` . | fromJsonArray"}
 """Name of a template → of what list it is repeated for each entry."""
 
 
 def manifests() -> Iterator[tuple[str, str]]:
     """Name and text of each template with objects."""
     for name, (when, source) in FILES.items():
-        kept = [text for text in source.marked().split("\n---\n") if not _namespace(text)]
-        text = template("\n---\n".join(one.rstrip("\n") for one in kept) + "\n", HELM)
+        text = template(source.marked().rstrip("\n") + "\n", HELM)
         each = _EACH.get(name)
         if each:
             text = f"{{{{- range {each} }}}}\n---\n{text}{{{{- end }}}}\n"
         yield f"{name}.yaml", f"{{{{- if {when} }}}}\n{text}{{{{- end }}}}\n"
-
-
-def _namespace(text: str) -> bool:
-    """Helm creates the namespace of a release itself, if asked to."""
-    return bool(yaml.safe_load(text)["kind"] == "Namespace")
 
 
 def agent_script() -> str:
@@ -225,7 +241,7 @@ def tables() -> str:
     """``define`` of what ``bridge.extra_configuration`` may contain, for ``holdfast.extra``."""
     known = {
         "keys": {name: extra_settings.keys()[name] for name in bridge.READ},
-        "taken": bridge.TAKEN,
+        "taken": {**bridge.TAKEN, **TAKEN_BY_GROUP},
     }
     return f"{{{{- define `holdfast.known` }}}}{json.dumps(known)}{{{{ end }}}}\n"
 

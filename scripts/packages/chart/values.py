@@ -120,7 +120,7 @@ class Section:
                     yield Setting(path=path, of=value, kind=_kind(name, value))
 
 
-_PAIRS = ("nodes", "runs_on", "labels", "pods")
+_PAIRS = ("nodes", "runs_on", "labels", "pods", "workers")
 _WORDS = ("ports", "slurmd", "switches")
 
 
@@ -146,7 +146,15 @@ SECTIONS = (
         about="the bridge between Slurm and Kubernetes, with its rights",
         on=True,
         documents=(bridge.DEPLOYMENT,),
+        skipped=_RELEASE | {"worker_pods_namespace"},
+    ),
+    Section(
+        name="bridge.worker_pods",
+        about="kubectl drain evicts a worker pod of Slurm only when its node is drained and free",
+        on=False,
+        documents=(bridge.WORKER_PODS,),
         skipped=_RELEASE,
+        renamed={"workers": "labels", "worker_namespace": "namespace"},
     ),
     Section(
         name="network_policy",

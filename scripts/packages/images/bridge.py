@@ -21,6 +21,7 @@ from oci import image, layer
 from testbed.errors import SandboxError
 from testbed.kube.toolchain import Say
 from testbed.paths import TREE
+from testbed.pods.assets import bridge_config
 from testbed.rootfs.layers import building, digest_of, python_version
 from testbed.rootfs.product import PACKAGES as PRODUCT
 
@@ -39,14 +40,8 @@ SBOM = f"{HOME}/sbom.cdx.json"
 
 _USER = DEPLOYMENT.values["slurm_user"].default
 _UID = DEPLOYMENT.values["uid"].default
-_PATH = f"/{HOME}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LABELS = labels(NAME, "Keeps Slurm's and Kubernetes' node states consistent")
-CONFIG = {
-    "User": f"{_UID}:{_UID}",
-    "Env": [f"PATH={_PATH}"],
-    "Entrypoint": ["holdfast"],
-    "Cmd": ["bridge"],
-}
+CONFIG = bridge_config(_UID)
 _PROGRAM = f"""\
 #!/{HOME}/bin/python -I
 import sys

@@ -82,6 +82,7 @@ def node(worker: Worker, now: str) -> Manifest:
         "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
         "slurm.nebius.ai/jail": "true",
         "slurm.nebius.ai/nodeset": NODESET,
+        "slurm.nebius.ai/worker": "true",
         "slurm.nebius.ai/nodeset-name": NODESET,
         "slurm.nebius.ai/workload": "gpu",
         "topology.kubernetes.io/region": "eu-north1",
@@ -171,10 +172,11 @@ def pod(worker: Worker) -> Manifest:
     labels = {
         "app.kubernetes.io/name": "slurmcluster",
         "app.kubernetes.io/instance": CLUSTER,
-        "app.kubernetes.io/component": "worker",
+        "app.kubernetes.io/component": "nodeset",
         "app.kubernetes.io/part-of": "slurm-operator",
         "app.kubernetes.io/managed-by": "slurm-operator",
         "slurm.nebius.ai/nodeset": NODESET,
+        "slurm.nebius.ai/worker": "true",
         "apps.kubernetes.io/pod-index": worker.pod.rpartition("-")[2],
         "statefulset.kubernetes.io/pod-name": worker.pod,
     }

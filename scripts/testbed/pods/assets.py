@@ -32,12 +32,6 @@ BRIDGE_PACKAGES = ("python3", "python3-yaml", "slurm-client", "slurm-wlm-jwt-plu
 BRIDGE_UID = USERS["holdfast"]
 """The uid of the bridge's Slurm user: by it Slurm's commands in the pod know the user's name."""
 
-_BRIDGE_CONFIG = {
-    "User": f"{BRIDGE_UID}:{BRIDGE_UID}",
-    "Env": ["PATH=/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
-    "Entrypoint": ["holdfast"],
-    "Cmd": ["bridge"],
-}
 _KEPT = 3
 
 PAUSE = "sandbox.local/pause:1"
@@ -54,6 +48,17 @@ _RUNS_PODS = re.compile(r"usr/(lib/cni|share|s?bin/(containerd|ctr|runc|nft|xtab
 _NOT_IN_AN_IMAGE = (
     "dev/", "proc/", "sys/", "run/", "tmp/", "var/cache/", "var/lib/apt/", "var/log/",
 )  # fmt: skip
+
+
+def bridge_config(uid: int | str) -> Mapping[str, object]:
+    """The settings of the bridge's image, here and in a release. ``uid``: of its Slurm user."""
+    path = "/opt/holdfast/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return {
+        "User": f"{uid}:{uid}",
+        "Env": [f"PATH={path}"],
+        "Entrypoint": ["holdfast"],
+        "Cmd": ["bridge"],
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +169,7 @@ def _bridge(folder: Path, holdfast: Sequence[Path], release: str, say: Say) -> t
     target = folder / f"holdfast-{digest_of(*(layer.name for layer in layers))}.tar"
     if not target.exists():
         _keep_newest(folder, "holdfast-*.tar")
-    return _image(target, BRIDGE, layers, _BRIDGE_CONFIG)
+    return _image(target, BRIDGE, layers, bridge_config(BRIDGE_UID))
 
 
 def _keep_newest(folder: Path, pattern: str) -> None:

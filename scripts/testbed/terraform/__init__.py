@@ -1,13 +1,15 @@
-"""Terraform for the tests of ``terraform/``: the machine's program, and the provider that it needs.
+"""Terraform for the tests of ``terraform/``: the machine's program, the provider that it needs, a linter.
 
     terraform(cache)                the machine's terraform or tofu
     provider(cache, say)            the provider kubectl, built once from its Go module
     cli_config(program, ...)        a configuration file by which the program finds that provider
+    TFLINT                          the linter, built once from its Go module
 
 ``example`` applies ``terraform/examples/sandbox`` to a box.
 """
 
 from testbed.terraform.programs import (
+    TFLINT,
     cli_config,
     find_terraform,
     is_built,
@@ -15,4 +17,4 @@ from testbed.terraform.programs import (
     provider,
 )
 
-__all__ = ["cli_config", "find_terraform", "is_built", "need_terraform", "provider"]
+__all__ = ["TFLINT", "cli_config", "find_terraform", "is_built", "need_terraform", "provider"]

@@ -1,14 +1,12 @@
-"""Terraform from the machine, and the provider kubectl built from its Go module.
+"""Terraform from the machine, and the provider kubectl and tflint, built from their Go modules.
 
-``go.mod`` and ``go.sum`` in this folder pin the provider: Go refuses a module whose content has
-another sum. Nothing is installed for the user: the program finds the provider by a configuration
+``go.mod`` and ``go.sum`` in this folder pin the provider, those in ``tflint`` the linter: its modules
+exclude versions that the provider needs. Nothing is installed for the user: the program finds the provider by a configuration
 file that ``TF_CLI_CONFIG_FILE`` names.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -16,24 +14,37 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.errors import SandboxError
-from testbed.kube.programs import go_env
-from testbed.kube.toolchain import Say, find_go, required_go, watched
+from testbed.kube.toolchain import Say
+from testbed.terraform.pinned import Pinned
 
-MODULE = Path(__file__).parent
-
-PACKAGE = "github.com/gavinbunney/terraform-provider-kubectl"
 SOURCE = "gavinbunney/kubectl"
 """The provider's source address, as in ``required_providers``."""
+
+_HERE = Path(__file__).parent
+
+PROVIDER = Pinned(
+    module=_HERE,
+    package="github.com/gavinbunney/terraform-provider-kubectl",
+    program="terraform-provider-kubectl",
+    folder="kubectl",
+    about=f"the Terraform provider {SOURCE} (about 4 minutes)",
+)
+TFLINT = Pinned(
+    module=_HERE / "tflint",
+    package="github.com/terraform-linters/tflint",
+    program="tflint",
+    folder="tflint",
+    about="tflint (about 2 minutes)",
+)
+"""The linter of ``terraform/``. Its rules for Terraform's language are part of the program."""
 
 OLDEST = (1, 8)
 """The oldest Terraform and OpenTofu that ``terraform/`` is written for."""
 
-_PINNED = re.compile(rf"^\s*(?:require )?{re.escape(PACKAGE)} v(\S+)$", re.MULTILINE)
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -76,34 +87,17 @@ def _version(program: Path) -> tuple[int, int] | None:
         return None
 
 
-def pinned_version() -> str:
-    """The provider's version in ``go.mod``, without the v."""
-    match = _PINNED.search((MODULE / "go.mod").read_text())
-    if not match:
-        raise ValueError(f"go.mod does not require {PACKAGE}")
-    return match[1]
-
-
 def is_built(cache: Path) -> bool:
     """Whether ``provider`` has nothing to build."""
-    return os.access(_program(cache), os.X_OK)
+    return PROVIDER.is_built(cache)
 
 
 def provider(cache: Path, say: Say) -> Path:
     """The provider's program, built once below ``cache``/terraform (about four minutes).
 
-    Two parallel calls build once. Raises ``SandboxError`` when the build fails; a later call
-    continues where this one stopped.
+    Raises ``SandboxError`` when the build fails; a later call continues where this one stopped.
     """
-    program = _program(cache)
-    if is_built(cache):
-        return program
-    program.parent.mkdir(parents=True, exist_ok=True)
-    with (cache / "terraform" / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not is_built(cache):
-            _build(cache, program, say)
-    return program
+    return PROVIDER.built(cache, say)
 
 
 def cli_config(terraform: Path, program: Path, folder: Path) -> Path:
@@ -112,7 +106,7 @@ def cli_config(terraform: Path, program: Path, folder: Path) -> Path:
     Terraform and OpenTofu look for a mirror below the host name of their own registry: the program
     itself is asked for it.
     """
-    version = pinned_version()
+    version = PROVIDER.version
     place = folder / "mirror" / _address(terraform) / version / f"linux_{_architecture()}"
     place.mkdir(parents=True, exist_ok=True)
     link = place / f"terraform-provider-kubectl_v{version}"
@@ -149,22 +143,3 @@ def _address(terraform: Path) -> str:
 
 def _architecture() -> str:
     return _ARCHITECTURE.get(platform.machine(), platform.machine())
-
-
-def _program(cache: Path) -> Path:
-    go_mod, go_sum = ((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
-    digest = hashlib.sha256(go_mod + b"\0" + go_sum).hexdigest()[:12]
-    return cache / "terraform" / f"kubectl-{pinned_version()}-{digest}" / "terraform-provider-kubectl"
-
-
-def _build(cache: Path, program: Path, say: Say) -> None:
-    go = find_go(cache / "kube", required_go((MODULE / "go.mod").read_text()), say)
-    env = go_env(os.environ, None)
-    say(f"building the Terraform provider {SOURCE} from its Go module (about 4 minutes, once) …")
-    began = time.monotonic()
-    unfinished = program.with_suffix(".unfinished")
-    argv = [str(go), "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
-    argv += ["-o", str(unfinished), PACKAGE]
-    watched(argv, "building the provider", say, unit="packages", cwd=MODULE, env=env)
-    unfinished.rename(program)
-    say(f"built it in {time.monotonic() - began:.0f} s")

@@ -7,7 +7,7 @@ of an H100 SXM's memory bandwidth (3350 GB/s, NVIDIA's H100 datasheet).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,17 +55,20 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
         readings = [reading for row in rows for reading in _of_gpu(row, limits)]
     except (KeyError, TypeError, ValueError) as error:
         return could_not_run(f"unexpected output: {error}")
-    readings.append(
-        Measurement(
-            section="GPU throughput",
-            subject="GPUs tested",
-            value=str(len(rows)),
-            limit=str(node.gpus),
-            ok=len(rows) == node.gpus,
-        )
-    )
+    readings.append(gpus_tested(rows, node))
     slowest = min(float(row["hbm_gb_s"]) for row in rows)
     return judged_by(readings, passed=f"{len(rows)} GPUs, memory at least {slowest:.0f} GB/s")
+
+
+def gpus_tested(rows: Sequence[Mapping[str, Any]], node: Node) -> Measurement:
+    """Whether the load program has a row for each GPU that the node should have."""
+    return Measurement(
+        section="GPU throughput",
+        subject="GPUs tested",
+        value=str(len(rows)),
+        limit=str(node.gpus),
+        ok=len(rows) == node.gpus,
+    )
 
 
 def rows_of(out: str) -> list[Mapping[str, Any]]:

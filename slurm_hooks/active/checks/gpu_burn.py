@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.config.bounds import within
 from slurm_hooks.active import ActiveCheck
-from slurm_hooks.active.checks.gpu_bandwidth import rows_of
+from slurm_hooks.active.checks.gpu_bandwidth import gpus_tested, rows_of
 from slurm_hooks.active.program import Missing, Node, Ran, find_torch, load_program, unfinished
 from slurm_hooks.active.result import Judged, Measurement, could_not_run, judged_by, one_line
 
@@ -67,15 +67,7 @@ def read(ran: Ran, node: Node, limits: Limits, level: int) -> Judged:  # noqa: A
         readings = [reading for row in rows for reading in _of_gpu(row, typical, limits)]
     except (KeyError, TypeError, ValueError) as error:
         return could_not_run(f"unexpected output: {error}")
-    readings.append(
-        Measurement(
-            section="GPU throughput",
-            subject="GPUs tested",
-            value=str(len(rows)),
-            limit=str(node.gpus),
-            ok=len(rows) == node.gpus,
-        )
-    )
+    readings.append(gpus_tested(rows, node))
     return judged_by(readings, passed=f"{len(rows)} GPUs, median {typical:.0f} TFLOP/s")
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.history.event import DRAINED, RETURNED
-from holdfast.policy.flap_damping import next_change_at
 from holdfast.policy.node_inputs import DrainInputs
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
@@ -35,7 +34,6 @@ _CONFIRM_AFTER_S = (10.0, 60.0, 300.0)
 is killed before that, it starts with the drain that had ended.
 """
 _SWITCHED_OFF = "switched off: off/all beside the configuration"
-_COMMENTS_KEPT = 64
 _CALLS = 15
 """The most Slurm commands of one step, for its deadline: slurmctld's start time, nodes (two
 commands for a node in no partition), accounting, node, drain, nodes (again two), change count,
@@ -67,7 +65,6 @@ class DrainController:
         self._acknowledged = False
         self._audit_entries: tuple[AuditEntry, ...] = ()
         self._returned: tuple[str, ...] = ()
-        self._commented: tuple[float, ...] = ()
         self._confirm_at: list[float] = []
         self._return_test = ReturnTest(node, config)
         undrained, problem = self._records.load_return()
@@ -213,24 +210,17 @@ class DrainController:
     def _start(self, now: float) -> None:
         self._next = float("inf")
         self._sent = self._inputs
-        may_comment = self._comment_at(now) <= now
         inputs = replace(
             self._inputs,
             test_result=self._return_test.test_result,
-            may_comment=may_comment,
+            may_comment=self._pace.comment_at(now) <= now,
             recount=self._recount or not self._looked,
         )
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
+        records = (self._drained, self._restore, self._ended, self._audit.undrained)
         self._worker.ask(
-            (
-                inputs,
-                self._drained,
-                self._restore,
-                self._ended,
-                self._audit.undrained,
-                self._reload,
-            ),
+            (inputs, *records, self._reload),
             deadline_s=slurm.timeout_s * _CALLS,
         )
 
@@ -290,7 +280,7 @@ class DrainController:
             log.warning(entry.text, node=self._node)
         self._audit_entries += outcome.entries
         self._returned += tuple(entry.code for entry in outcome.entries if entry.event == RETURNED)
-        self._commented = (*self._commented, *[now] * outcome.comments)[-_COMMENTS_KEPT:]
+        self._pace.commented(outcome.comments, now)
         status = self._with_record(outcome.slurm_status)
         self._pace.done(self.slurm_status, status, now)
         self.slurm_status = status
@@ -301,11 +291,7 @@ class DrainController:
         elif self._drained is None:
             self._return_test.forget()
         if outcome.comment_waits:
-            self._next = self._comment_at(now)
+            self._next = self._pace.comment_at(now)
         self._done = self._key(self._sent)
         if self._inputs is not self._sent and self._key(self._inputs) != self._done:
             self._next = now
-
-    def _comment_at(self, now: float) -> float:
-        """Monotonic time from which the comment may change again; ``now`` if it may change now."""
-        return next_change_at(self._commented, self._config.agent, now)

@@ -1,4 +1,5 @@
-"""How often the agent asks slurmctld: at transitions, and seldom while nothing changes.
+"""How often the agent asks slurmctld, and changes the node's comment: at transitions, and seldom while
+nothing changes.
 
 Ten thousand agents share one slurmctld. A fault that stays open changes nothing in Slurm, and a thousand
 agents that failed together must not try again together.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import random
 
+from holdfast.policy.flap_damping import next_change_at
 from slurm_hooks.agent.drain.messages import SlurmStatus
 from slurm_hooks.settings.sections import AgentConfig
 
@@ -18,6 +20,7 @@ WAITING_PASSES = 30
 OVER_BUDGET_PASSES = 60
 """The most passes between two counts of the budget while the node is over it."""
 LONGEST_RETRY_S = 60.0
+_COMMENTS_KEPT = 64
 
 
 class Pace:
@@ -29,6 +32,7 @@ class Pace:
         self._unchanged = 0
         self.failures = 0
         self.look_at = float("inf")
+        self._commented_at: tuple[float, ...] = ()
 
     @property
     def waits(self) -> bool:
@@ -51,6 +55,14 @@ class Pace:
         retry_s = self._config.act_retry_s
         wait_s = retry_s * 2.0 ** min(self.failures - 1, 16)
         return now + min(wait_s, max(LONGEST_RETRY_S, retry_s)) * _spread(0.5)
+
+    def commented(self, times: int, now: float) -> None:
+        """The node's comment was changed so often by one step."""
+        self._commented_at = (*self._commented_at, *[now] * times)[-_COMMENTS_KEPT:]
+
+    def comment_at(self, now: float) -> float:
+        """Monotonic time from which the comment may change again; ``now`` if it may change now."""
+        return next_change_at(self._commented_at, self._config, now)
 
 
 def _spread(part: float) -> float:

@@ -18,9 +18,10 @@ from typing import Any
 from holdfast.adapters.log import Log
 from slurm_hooks.agent.component import Note
 from slurm_hooks.agent.job_report import files, leftovers
+from slurm_hooks.agent.job_report.ended_runs import EndedRuns, Pass
 from slurm_hooks.agent.job_report.leftover_store import LeftoverStore
 from slurm_hooks.agent.job_report.report import Remains
-from slurm_hooks.agent.job_report.reporter import NOTHING, Reporter
+from slurm_hooks.agent.job_report.reporter import Reporter
 from slurm_hooks.agent.job_runs import hook_notes, run_matching, runs
 from slurm_hooks.agent.job_runs.processes import End, Fate, JobProcess, Scan
 from slurm_hooks.agent.job_runs.run_store import RunStore
@@ -52,32 +53,12 @@ _PID = re.compile(r"\bpid='?(\d+)")
 
 
 @dataclass(slots=True)
-class _Ending:
-    """An ended run before its final report. ``due``: monotonic time of the next scan for its
-    processes."""
-
-    due: float
-    looks: int = 0
-    seen_s: float | None = None
-    remains: Remains = NOTHING
-
-
-@dataclass(slots=True)
 class _Asked:
     """The request that the worker for processes handles."""
 
     events: tuple[XidEvent, ...] = ()
     key: Key | None = None
     ends: bool = False
-
-
-@dataclass(slots=True)
-class _Seen:
-    """The newest pass in which the GPUs answered: its facts, and when it began (seconds since
-    boot)."""
-
-    facts: NodeFacts | None = None
-    began_s: float = -1.0
 
 
 class JobMonitor:
@@ -88,7 +69,6 @@ class JobMonitor:
     ) -> None:
         """``history``: records an event in the node's history; None: no history."""
         self._boot_id, self._config = boot_id, config
-        self._grace_s = config.node.leftover_grace_s
         paths = config.cluster.paths
         self._run_dir, self._procfs = paths.run, paths.procfs
         files.prepare(self._run_dir, allow_skip=config.node.allow_skip)
@@ -107,8 +87,8 @@ class JobMonitor:
         self._asked = _Asked()
         self._reporter = Reporter(node, boot_id, config, history)
         self._events: list[XidEvent] = []
-        self._endings: dict[Key, _Ending] = {}
-        self._seen = _Seen()
+        self._ended = EndedRuns(config.node.leftover_grace_s)
+        self._seen = Pass()
         self._leftovers = LeftoverStore(
             self._procfs, paths.state, boot_id, BoundedWrite(stuck / "leftovers.json")
         )
@@ -131,7 +111,7 @@ class JobMonitor:
         """Monotonic time of the next action without an event."""
         times = [self._next_look, self._reporter.next_at]
         if not self._worker.busy:
-            times += [ending.due for ending in self._endings.values()]
+            times.append(self._ended.next_at)
         return min(times)
 
     @property
@@ -145,8 +125,7 @@ class JobMonitor:
 
     def wants_pass(self, now: float) -> bool:
         """True if a run waits for a pass, for its baseline or after its end. At most once a second."""
-        again = any(state.looks for state in self._endings.values())
-        waits = again or runs.waiting(self._runs, self._seen.began_s)
+        waits = self._ended.wait_for_pass or runs.waiting(self._runs, self._seen.began_s)
         if not waits or now - self._last_wanted < _HURRY_S:
             return False
         self._last_wanted = now
@@ -171,11 +150,11 @@ class JobMonitor:
         before = self._runs
         answered = facts.nvml is not None or not self._config.node.expected_gpus
         if answered:
-            self._seen = _Seen(facts, began_s)
+            self._seen = Pass(facts, began_s)
         self._runs = runs.saw(before, facts, began_s, time.time())
         self._leftovers.update(facts)
         for run in runs.due(self._runs, began_s if answered else began_s - _PATIENCE_S):
-            self._endings.setdefault(run.key, _Ending(due=time.monotonic()))
+            self._ended.add(run.key, time.monotonic())
         for key, run in self._runs.runs.items():
             if run.ended_s is None and before.runs.get(key) != run:
                 self._reporter.publish(run)
@@ -253,9 +232,9 @@ class JobMonitor:
                 return
             self._ask(Scan(), _Asked(events=events), _SCAN_DEADLINE_S)
             return
-        due = [(ending.due, key) for key, ending in self._endings.items() if ending.due <= now]
-        if due:
-            self._ask(Scan(), _Asked(key=min(due)[1]), _SCAN_DEADLINE_S)
+        key = self._ended.due(now)
+        if key is not None:
+            self._ask(Scan(), _Asked(key=key), _SCAN_DEADLINE_S)
 
     def _ask(self, request: object, asked: _Asked, deadline_s: float) -> None:
         self._asked = asked
@@ -269,10 +248,10 @@ class JobMonitor:
             self._attribute(asked.events, [x for x in answer.items if isinstance(x, JobProcess)])
         run = self._runs.runs.get(asked.key) if asked.key else None
         if run is None:
-            self._endings.pop(asked.key or (0, 0), None)
+            self._ended.forget(asked.key)
         elif asked.ends:
             fates = [item for item in answer.items if isinstance(item, Fate)]
-            remains = self._endings[run.key].remains
+            remains = self._ended.remains(run.key)
             left = leftovers.with_fates(remains.left, fates)
             self._finish(run, replace(remains, left=left))
         else:
@@ -295,23 +274,14 @@ class JobMonitor:
         self._store.save(self._runs)
 
     def _looked(self, run: JobRun, table: Sequence[JobProcess], blind: str, now: float) -> None:
-        """Handle a scan after a run's end. A process may need a moment to exit after Slurm's
-        signal, so leftovers of the first scan are checked by a second one."""
-        state, facts, grace_s = self._endings[run.key], self._seen.facts, self._grace_s
-        left = leftovers.find_leftovers(self._runs, run, table, facts) if facts else ()
-        left = leftovers.settled(state.remains.left, left)
-        memory = leftovers.memory_left(self._runs, run, facts) if facts else ()
-        alive = any(leftover.fate == "alive" for leftover in left)
-        state.looks += 1
-        if (alive or memory) and state.looks == 1 and not run.skip:
-            state.due, state.seen_s = now + grace_s, self._seen.began_s
-            state.remains = Remains(left=left)
+        """Handle a scan after a run's end."""
+        remains = self._ended.looked(run, self._runs, table, self._seen, blind, now)
+        if remains is None:
             return
-        memory = memory if self._seen.began_s != state.seen_s else ()  # no newer pass
-        state.remains = Remains(final=True, left=left, memory=memory, blind=blind)
-        targets = leftovers.to_end(run, left, table) if self._may_end(run) else ()
+        grace_s = self._config.node.leftover_grace_s
+        targets = leftovers.to_end(run, remains.left, table) if self._may_end(run) else ()
         if not targets:
-            self._finish(run, state.remains)
+            self._finish(run, remains)
             return
         pids = [process.pid for process in targets]
         log.warning("killing processes left by a job", job=run.job, pids=pids)
@@ -323,7 +293,7 @@ class JobMonitor:
         return wanted and not run.skip and self._config.may_act()
 
     def _finish(self, run: JobRun, remains: Remains) -> None:
-        self._endings.pop(run.key, None)
+        self._ended.forget(run.key)
         if not run.skip:
             self._leftovers.add(run, remains.left)
         self._reporter.publish(run, remains)

@@ -88,6 +88,12 @@ class Step:
         if why or not self._act:
             return Outcome(name=name, reason=reason, why=why)
         jobs = self._slurm.running_jobs(name)
+        (node,) = self._slurm.nodes(
+            [name]
+        )  # DOWN overwrites the reason of a drain since the first read
+        why = in_slurm.kept(node)
+        if why:
+            return Outcome(name=name, reason=reason, why=why)
         if time.monotonic() - since > _DECISION_S:
             raise Refused(["scontrol"], f"slurmctld needed more than {_DECISION_S:g} s to answer")
         self._slurm.set_down([name], reason)

@@ -13,7 +13,7 @@ from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.launcher.actions import Actions
 from slurm_hooks.job.launcher.decisions import Decisions
-from slurm_hooks.job.launcher.inputs import Job, Tools
+from slurm_hooks.job.launcher.inputs import Job, Tools, attempt_id
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.launcher.notices import Notices
 from slurm_hooks.job.launcher.preconditions import Preconditions, is_outage
@@ -40,7 +40,6 @@ from slurm_hooks.job.progress.slow_watch import SlowWatch
 from slurm_hooks.job.resume.argument import filled
 from slurm_hooks.job.resume.environment import child_environment
 from slurm_hooks.job.resume.search import Search, search
-from slurm_hooks.job.step.kill_tasks import AttemptId
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.rank_hosts import rank_hosts
 from slurm_hooks.job.step.run_step import StepEnd, StepPlan, run_step
@@ -159,11 +158,7 @@ class AttemptLoop:
             report_s=config.hang_report_s,
             of_site=chosen is None,
         ).after(hangs_in_a_row(history))
-        attempt = AttemptId(
-            job_id=self._job.context.job_id,
-            journal=str(self._tools.journal.path),
-            attempt=self._number,
-        )
+        attempt = attempt_id(self._job, self._tools, self._number)
         return HangWatch(attempt, self._look.nodes, self._job.checkpoints, limits, say)
 
     def _run_step(self, choice: Choice, hang: HangWatch) -> StepEnd:

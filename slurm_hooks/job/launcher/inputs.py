@@ -10,6 +10,7 @@ from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.time_limit import BeforeLimit
 from slurm_hooks.job.resume.argument import NO_CONTAINER, PathMap
+from slurm_hooks.job.step.kill_tasks import AttemptId
 from slurm_hooks.job.step.run_step import StepSignals
 from slurm_hooks.settings.job import JobConfig
 from slurm_hooks.settings.notify import NotifyConfig
@@ -39,3 +40,9 @@ class Tools:
     notify: NotifyConfig = field(default_factory=NotifyConfig)
     run_dir: Path
     signals: StepSignals
+
+
+def attempt_id(job: Job, tools: Tools, number: int) -> AttemptId:
+    """What the processes of this attempt have in their environment."""
+    journal = str(tools.journal.path)
+    return AttemptId(job_id=job.context.job_id, journal=journal, attempt=number)

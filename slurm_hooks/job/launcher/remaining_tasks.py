@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from slurm_hooks.job.launcher.inputs import Job, Tools
+from slurm_hooks.job.launcher.inputs import Job, Tools, attempt_id
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.log import say
 from slurm_hooks.job.step import kill_tasks
@@ -48,5 +48,4 @@ class RemainingTasks:
             self.end(attempt, frozenset())
 
     def _id(self, attempt: int) -> kill_tasks.AttemptId:
-        job_id, journal = self._job.context.job_id, self._tools.journal.path
-        return kill_tasks.AttemptId(job_id=job_id, journal=str(journal), attempt=attempt)
+        return attempt_id(self._job, self._tools, attempt)

@@ -24,16 +24,19 @@ variable "holdfast_checks" {
 # From here on: variables of the recipe, with the demo's values.
 
 variable "company_name" {
-  type    = string
-  default = "demo"
+  description = "Name of the cluster."
+  type        = string
+  default     = "demo"
 }
 
 variable "slurm_operator_version" {
-  type    = string
-  default = "4.1.11"
+  description = "Release of Soperator."
+  type        = string
+  default     = "4.1.11"
 }
 
 variable "slurm_nodeset_workers" {
+  description = "The worker nodesets."
   type = list(object({
     name        = string
     size        = number
@@ -53,6 +56,7 @@ variable "slurm_nodeset_workers" {
 }
 
 variable "filestore_jail_submounts" {
+  description = "Shared filesystems below the jail, in recipes before filesystem_jail_submounts."
   type = list(object({
     name       = string
     mount_path = string
@@ -63,6 +67,7 @@ variable "filestore_jail_submounts" {
 }
 
 variable "filesystem_jail_submounts" {
+  description = "Shared filesystems below the jail."
   type = list(object({
     name       = string
     mount_path = string

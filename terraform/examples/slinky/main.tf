@@ -1,4 +1,4 @@
-# Holdfast on Slinky's slurm-operator: values for its chart slurm, and the bridge.
+# Holdfast on Slinky's slurm-operator: values for its chart slurm, and the bridge beside the cluster.
 
 terraform {
   required_version = ">= 1.8.0"
@@ -35,11 +35,38 @@ module "values" {
 #     values    = [file("slurm.yaml"), module.values.values]
 #   }
 
+# The operator writes the bridge's token into the Secret slurm-auth, and renews it. Operator 1.0:
+# jwtHs256KeyRef = { name = "slurm-auth-jwths256", key = "jwt_hs256.key" }
+resource "kubectl_manifest" "token" {
+  count = var.bridge_image == null ? 0 : 1
+
+  yaml_body = yamlencode({
+    apiVersion = "slinky.slurm.net/v1beta1"
+    kind       = "Token"
+    metadata   = { name = "holdfast", namespace = var.namespace }
+    spec = {
+      username  = "holdfast"
+      jwtKeyRef = { name = "slurm-auth-jwt", key = "jwt.key" }
+      secretRef = { name = "slurm-auth", key = "token" }
+    }
+  })
+  server_side_apply = true
+}
+
 module "cluster" {
   source = "../../modules/cluster"
 
-  cluster = var.cluster
-  bridge  = { image = var.bridge_image }
+  cluster          = var.cluster
+  namespace        = var.namespace
+  create_namespace = false
+  kill_switches    = var.kill_switches
+
+  bridge = var.bridge_image == null ? null : {
+    image                = var.bridge_image
+    slurm_conf_configmap = var.slurm_conf_configmap
+  }
+
+  depends_on = [kubectl_manifest.token]
 }
 
 output "values" {

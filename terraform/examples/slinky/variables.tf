@@ -20,9 +20,28 @@ variable "workers_image" {
   type        = string
 }
 
-variable "bridge_image" {
-  description = "Image of the bridge, by digest."
+variable "namespace" {
+  description = "Namespace of the Slurm cluster."
   type        = string
+  default     = "slurm"
+}
+
+variable "slurm_conf_configmap" {
+  description = "The operator's ConfigMap with slurm.conf: the chart's full name and -config."
+  type        = string
+  default     = "slurm-config"
+}
+
+variable "bridge_image" {
+  description = "Image of the bridge, by digest. null: no bridge yet."
+  type        = string
+  default     = null
+}
+
+variable "kill_switches" {
+  description = "Kill switches that are on: `bridge` (it reports only), `all` (no action)."
+  type        = set(string)
+  default     = []
 }
 
 variable "checks" {

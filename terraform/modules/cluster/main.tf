@@ -47,6 +47,17 @@ resource "kubectl_manifest" "workloads" {
   depends_on = [kubectl_manifest.rights]
 }
 
+# In the namespace of Slurm's worker pods, which exists: only with bridge.worker_pods.
+resource "kubectl_manifest" "worker_pods" {
+  for_each = local.manifests.worker_pods
+
+  yaml_body         = each.value
+  server_side_apply = true
+  force_conflicts   = true
+
+  depends_on = [kubectl_manifest.rights]
+}
+
 resource "kubectl_manifest" "network" {
   for_each = { for name, text in local.manifests.network : name => text if var.network_policy }
 
@@ -88,7 +99,13 @@ resource "kubectl_manifest" "bridge" {
   wait_for_rollout  = var.wait
 
   # On destroy the bridge ends before its rights do.
-  depends_on = [kubectl_manifest.rights, kubectl_manifest.workloads, kubectl_manifest.network, kubectl_manifest.off]
+  depends_on = [
+    kubectl_manifest.rights,
+    kubectl_manifest.workloads,
+    kubectl_manifest.worker_pods,
+    kubectl_manifest.network,
+    kubectl_manifest.off,
+  ]
 }
 
 resource "kubectl_manifest" "agent" {

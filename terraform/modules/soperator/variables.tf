@@ -93,6 +93,7 @@ variable "kill_switches" {
   }
 }
 
+# tflint-ignore: terraform_unused_declarations # only its checks are needed
 variable "slurm_operator_version" {
   description = "Your release of Soperator, as in the recipe."
   type        = string

@@ -24,7 +24,6 @@ from tests.unit.k8s_bridge.fake_cluster import Clock, FakeSlurm
 WORKERS = "soperator"
 PODS = f"/api/v1/namespaces/{WORKERS}/pods"
 GUARD = f"/apis/policy/v1/namespaces/{WORKERS}/poddisruptionbudgets/holdfast-workers"
-SELECTOR = "app.kubernetes.io/component=worker"
 
 
 class Workers:
@@ -61,7 +60,7 @@ DRAINED, DRAINING = frozenset({S.IDLE, S.DRAIN}), frozenset({S.ALLOCATED, S.DRAI
 def installed_workers(admin: ApiServer, access: BridgeConfig) -> Iterator[Workers]:
     """As an administrator installs it; removed afterwards."""
     made = Workers(admin, access)
-    text = render_text("worker-pods", workers=SELECTOR)
+    text = render_text("worker-pods")
     admin.kubectl("apply", "-f", "-", stdin=text)
     until(lambda: made.kube.may(Right("patch", "pods", namespace=WORKERS)))
     yield made

@@ -55,6 +55,16 @@ def test_the_account_is_where_the_deployment_looks_for_it() -> None:
     assert objects[0]["metadata"]["name"] == "slurm", "the Namespace itself"
 
 
+def test_a_namespace_of_somebody_else_is_not_among_the_objects() -> None:
+    """``kubectl delete`` of the document would delete it with all that is in it."""
+    with_it = [*yaml.safe_load_all(render_text("rbac", namespace="slurm"))]
+    without = [
+        *yaml.safe_load_all(render_text("rbac", namespace="slurm", create_namespace="false"))
+    ]
+    assert [one["kind"] for one in with_it if one not in without] == ["Namespace"]
+    assert all(one in with_it for one in without)
+
+
 @pytest.mark.parametrize(("auth", "file"), [("jwt", "/etc/auth/token"), ("key", "")])
 def test_slurm_is_asked_with_a_token_unless_the_site_has_none(auth: str, file: str) -> None:
     text = render_text("deployment", image=IMAGE, auth=auth, auth_path="/etc/auth")
@@ -215,7 +225,6 @@ def test_every_other_setting_of_the_bridge_reaches_it(tmp_path: Path) -> None:
     assert bridge.timeout_s == 30
     written = yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"].keys()
     own = {"kubeconfig", "isolate", "show_planned", "rules", "budget", "workloads"}
-    own |= {"worker_pods_namespace"}
     own |= {"full_read_s", "hold_unknown_s", "hold_free_s", "page_host", "page_names", "log_format"}
     assert {field.name for field in fields(BridgeConfig)} - written == own
     pod = deployment["spec"]["template"]["spec"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import incidents
-from holdfast.cli import settings
+from holdfast.cli import site_config
 from holdfast.cli.commands.explain import history as explain_history
 from holdfast.cli.commands.explain import kubernetes as explain_kubernetes
 from holdfast.cli.commands.explain.files import (
@@ -31,7 +31,7 @@ from holdfast.cli.commands.explain.text import job_page, kubernetes_lines, node_
 from holdfast.cli.commands.nodes import as_json
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.config.schema import PathsConfig
-from holdfast.drain_owner import drain_status
+from holdfast.drain_status import drain_status
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.faults import Fault
 from holdfast.slurm.accounting import PastJob
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """The command."""
     arguments = parser().parse_args(argv)
-    found = settings.load()
+    found = site_config.load()
     slurm, width = found.slurm(), screen_width()
     kind = "job" if _JOB.fullmatch(arguments.what) else "node"
     if kind == "job":

@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.adapters import safe_file
 from holdfast.adapters.typed_json import typed
-from holdfast.drain_owner import AgentReport
+from holdfast.drain_status import AgentReport
 from holdfast.policy.ownership import DrainRecord
 
 _BOOT_ID = Path("sys/kernel/random/boot_id")

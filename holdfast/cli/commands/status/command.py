@@ -18,13 +18,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 from holdfast.adapters.command import complete
-from holdfast.cli import settings
+from holdfast.cli import site_config
 from holdfast.cli.commands.nodes import Row, as_json, history, since, summary
 from holdfast.cli.commands.status.text import page
 from holdfast.cli.console import clear_screen, complain, say, say_json, screen_width
-from holdfast.cli.settings import Settings
+from holdfast.cli.site_config import SiteConfig
 from holdfast.config.sections import schema_of
-from holdfast.drain_owner import Owner, drain_status
+from holdfast.drain_status import Owner, drain_status
 from holdfast.errors import CommandError
 from holdfast.history.kill_switches import by_name
 from holdfast.node_states import NOT_DEFINED
@@ -83,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """The command."""
     arguments = parser().parse_args(argv)
-    found = settings.load()
+    found = site_config.load()
     slurm = found.slurm()
     with ThreadPoolExecutor(max_workers=2) as pool:
         slow = read_slow(pool)
@@ -98,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
     return found.complain("status") or status
 
 
-def _show(found: Settings, slurm: SlurmCli, slow: Slow, *, as_one_json: bool) -> int:
+def _show(found: SiteConfig, slurm: SlurmCli, slow: Slow, *, as_one_json: bool) -> int:
     rows, jobs, silent = read_slurm(slurm)
     out = [row for row in rows if row[1].out_of_service]
     document = report(found, rows, jobs, slow, silent)
@@ -148,7 +148,7 @@ def bridge_plan() -> tuple[int | None, str]:
 
 
 def report(
-    found: Settings,
+    found: SiteConfig,
     rows: Sequence[Row],
     jobs: Sequence[QueuedJob] | None,
     slow: Slow,
@@ -176,7 +176,7 @@ def report(
     }
 
 
-def _budget(found: Settings, rows: Sequence[Row]) -> dict[str, int] | None:
+def _budget(found: SiteConfig, rows: Sequence[Row]) -> dict[str, int] | None:
     """How much of ``node.budget`` is used; None where the node part is not installed."""
     try:
         limits = found.section("node", schema_of("node")).budget

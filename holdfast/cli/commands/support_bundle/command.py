@@ -24,7 +24,7 @@ from typing import Any
 
 from holdfast.adapters import safe_file
 from holdfast.adapters.command import complete
-from holdfast.cli import settings
+from holdfast.cli import site_config
 from holdfast.cli.commands.support_bundle.redaction import redacted
 from holdfast.cli.console import complain, say
 from holdfast.errors import CommandError, UsageError
@@ -118,7 +118,7 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"{what!r} is neither a node's name nor a job's number")
     stem = f"holdfast-{what}-{time.strftime('%Y%m%dT%H%M%S')}"
     path: Path = arguments.output or Path(f"{stem}.tar.gz")
-    bundle = collect(what, settings.load())
+    bundle = collect(what, site_config.load())
     try:
         write(bundle, path, stem)
     except OSError as error:
@@ -129,7 +129,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def collect(what: str, found: settings.Settings) -> Bundle:
+def collect(what: str, found: site_config.SiteConfig) -> Bundle:
     """Everything about a node or a job that can be read here."""
     bundle, job = Bundle(), _JOB.fullmatch(what) is not None
     with ThreadPoolExecutor(max_workers=4) as pool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import queue
 import socket
 import sys
 import threading
@@ -24,6 +25,8 @@ _PARTNER_S = 30.0
 """How long to wait for the partner, whose program starts later."""
 _TRANSFER_S = 20.0
 _HELLO_S = 5.0
+_POLL_S = 0.05
+_MOST_THREADS = 256
 _PROOF_BYTES = 32
 
 
@@ -47,19 +50,38 @@ def _family(address: str) -> socket.AddressFamily:
 def serve(server: socket.socket, token: bytes, partner_s: float = _PARTNER_S) -> str:
     """Waits for the partner and exchanges data with it. The problem, empty if all went well.
 
-    A connection of somebody else is closed, and the wait goes on.
+    Other users can connect too. Each connection has a thread of its own until it has proved what it is, so
+    that one that says nothing delays nobody.
     """
     end = time.monotonic() + partner_s
+    partners: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
     while (left_s := end - time.monotonic()) > 0:
-        server.settimeout(left_s)
+        server.settimeout(min(left_s, _POLL_S))
         try:
             link, _ = server.accept()
-        except OSError:
-            break
-        with link:
-            if _is_partner(link, token):
-                return _exchange(link)
+        except OSError:  # mostly: nobody has connected
+            pass
+        else:
+            _greet(link, token, partners)
+        if not partners.empty():
+            with partners.get() as partner:
+                return _exchange(partner)
     return "no connection from the partner"
+
+
+def _greet(link: socket.socket, token: bytes, partners: queue.SimpleQueue[socket.socket]) -> None:
+    """Starts to find out whether this is the partner."""
+
+    def ask() -> None:
+        if _is_partner(link, token):
+            partners.put(link)
+        else:
+            link.close()
+
+    if threading.active_count() > _MOST_THREADS:
+        link.close()
+        return
+    threading.Thread(target=ask, daemon=True).start()
 
 
 def call(address: str, port: int, token: bytes) -> str:

@@ -36,6 +36,8 @@ locals {
     bridge  = var.bridge != null
     agent   = var.agent != null
 
+    worker_pods = try(var.bridge.worker_pods, null) != null
+
     alerts        = var.monitoring != null
     bridge_alerts = var.monitoring != null && var.bridge != null
     bridge_scrape = var.monitoring != null && var.bridge != null
@@ -65,6 +67,11 @@ locals {
       taint     = try(var.bridge.taint, true)
     }
     workloads = { namespace = var.namespace }
+    worker_pods = {
+      namespace        = var.namespace
+      worker_namespace = try(var.bridge.worker_pods.namespace, "")
+      labels           = try(var.bridge.worker_pods.labels, {})
+    }
     network = {
       namespace    = var.namespace
       metrics_port = try(var.bridge.metrics_port, 9646)
@@ -84,6 +91,8 @@ locals {
       join       = try(length(var.bridge.nodes) > 0, false) ? "table" : "instance_id"
       slurm_more = join("", local.slurm_more)
       more       = join("", local.more)
+
+      worker_pods_namespace = try(var.bridge.worker_pods.namespace, "")
     })
     alerts        = merge(local.monitoring, { labels = local.labels["agent"] })
     bridge_alerts = merge(local.monitoring, { labels = local.labels["bridge"] })

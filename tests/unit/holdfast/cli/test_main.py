@@ -124,7 +124,7 @@ def test_the_program_starts_light() -> None:
     "module",
     [
         "slurm_hooks.agent.main",
-        "slurm_hooks.hooks.admission",
+        "slurm_hooks.hooks.decision",
         "slurm_hooks.job.launcher.command",
         "slurm_hooks.cli.check.command",
         "slurm_hooks.active.command",

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.faults import FAULTS
+from holdfast.faults import ALL_FAULTS, FAULTS
 from holdfast.faults.kernel import KERNEL_FAULTS
 from holdfast.faults.sxid_rows import ROWS
 from holdfast.faults.sxids import KINDS, SXIDS
-from holdfast.faults.unnumbered import NODE_FAULTS
-from holdfast.faults.xids import CONSEQUENCES, XIDS
+from holdfast.faults.xids import CONSEQUENCES
 from holdfast.vocabulary import Action, Context, FaultClass, Severity
 from slurm_hooks import checks
 from slurm_hooks.checks.kernel_log import UNCONFIRMED
@@ -65,13 +64,13 @@ def codes_in_calls(path: Path) -> Iterator[str]:
 
 
 HOOKS = {Context.PROLOG.value.upper(), Context.EPILOG.value.upper()}
-"""What slurm_hooks/hooks/admission.py refuses a node with: the hook's own name."""
+"""What slurm_hooks/hooks/decision.py refuses a node with: the hook's own name."""
 
 SAID = {text for path in sources() for text in strings(path)} | HOOKS
 
 
 def test_no_code_has_two_rows() -> None:
-    counts = Counter(row.code for row in (*NODE_FAULTS, *XIDS, *SXIDS))
+    counts = Counter(row.code for row in ALL_FAULTS)
     assert [code for code, count in counts.items() if count > 1] == []
     assert len(FAULTS) == counts.total()
 

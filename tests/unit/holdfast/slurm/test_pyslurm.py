@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from holdfast.cli import settings
+from holdfast.cli import site_config
 from holdfast.config.schema import SlurmAdapter, SlurmConfig
 from holdfast.errors import ConfigError, Refused, Unavailable
 from holdfast.slurm.adapter import open_slurm
@@ -408,7 +408,7 @@ def test_a_command_reports_what_keeps_pyslurm_from_use(
     monkeypatch.setattr(pyslurm_client.SlurmPyslurm, "check", unfit)
     (tmp_path / "holdfast.yaml").write_text("slurm: {adapter: pyslurm}\n")
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "holdfast.yaml"))
-    found = settings.load()
+    found = site_config.load()
     assert type(found.slurm()) is SlurmCli, "commands go on with Slurm's commands"
     assert found.complain("explain") == 2
     assert "slurm.adapter: pyslurm is not installed" in capsys.readouterr().err

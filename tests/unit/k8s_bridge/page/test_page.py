@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.slurm.cli import natural
+from holdfast.node_names import natural
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.topology import Group
 from holdfast.vocabulary import SlurmName

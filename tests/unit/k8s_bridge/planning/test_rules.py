@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.load import load_section
-from holdfast.drain_owner import Owner, drain_status
+from holdfast.drain_status import Owner, drain_status
 from holdfast.errors import ConfigError
 from holdfast.reason import Reason
 from holdfast.vocabulary import NodeState as S

@@ -11,10 +11,12 @@ from holdfast.config.schema import PathsConfig
 from slurm_hooks.agent.saved_state import SavedState
 from slurm_hooks.tracking import store
 from slurm_hooks.tracking.node import TrackedState
+from slurm_hooks.worker import bounded_write
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> PathsConfig:
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PathsConfig:
+    monkeypatch.setattr(bounded_write, "_DEADLINE_S", 60.0)  # this machine may be busy
     return PathsConfig(run=tmp_path / "run", state=tmp_path / "state")
 
 

@@ -58,6 +58,17 @@ def test_slurm_conf_gets_the_lines_that_plain_slurm_gets(values: dict[str, Any])
     assert said == plain
 
 
+@pytest.mark.parametrize("version", RELEASES)
+def test_slurms_instance_id_is_the_kubernetes_node(values: dict[str, Any], version: str) -> None:
+    """The charts pass both lists on, and the operator puts them after its own."""
+    slurmd = values["nodesets"]["gpu"]["slurmd"]
+    assert slurmd["args"] == ["--instance-id", f"$({slurmd['env'][0]['name']})"]
+    assert slurmd["env"][0]["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    made = RELEASES[version]["slurmd"]
+    assert made["args"] == slurmd["args"]
+    assert slurmd["env"][0] in made["env"]
+
+
 def test_every_volume_that_is_mounted_is_there(values: dict[str, Any]) -> None:
     nodeset = values["nodesets"]["gpu"]
     volumes = {volume["name"] for volume in nodeset["podSpec"]["volumes"]}

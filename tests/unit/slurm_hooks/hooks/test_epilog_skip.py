@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from holdfast.vocabulary import NODE_BAD, NODE_IN_SERVICE, Context
-from slurm_hooks.hooks import admission
+from slurm_hooks.hooks import decision
 
 
 @pytest.mark.parametrize("comment", ["skip_checks", "a, skip_checks", "x;skip_checks y"])
 def test_the_word_is_found_among_others(comment: str) -> None:
-    assert admission.skips(comment)
+    assert decision.skips(comment)
 
 
 @pytest.mark.parametrize("comment", ["", "skip", "dont_skip_checks", "skip_checks!", "Skip_Checks"])
 def test_nothing_else_is_the_word(comment: str) -> None:
-    assert not admission.skips(comment)
+    assert not decision.skips(comment)
 
 
 @pytest.mark.parametrize(("allowed", "comment", "asked"), [
@@ -41,6 +41,6 @@ def test_only_where_the_site_allows_it(
         refusals.append(words)
         return NODE_BAD
 
-    monkeypatch.setattr(admission, "_refuse", refuse)
-    assert admission.answer(Context.PROLOG) == (NODE_BAD if asked else NODE_IN_SERVICE)
+    monkeypatch.setattr(decision, "_refuse", refuse)
+    assert decision.answer(Context.PROLOG) == (NODE_BAD if asked else NODE_IN_SERVICE)
     assert bool(refusals) is asked

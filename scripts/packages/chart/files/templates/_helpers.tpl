@@ -59,6 +59,19 @@
 {{- end -}}
 {{- end }}
 
+{{/* The namespaces whose workloads the bridge restarts, as a JSON list: their rights are made from these names. */}}
+{{- define "holdfast.workloads" -}}
+{{- $workloads := index .Values.bridge.extra_configuration "bridge" | default dict | dig "workloads" dict -}}
+{{- $names := ternary (get $workloads "namespaces") (list) (and (kindIs "map" $workloads) (hasKey $workloads "namespaces")) -}}
+{{- $right := kindIs "slice" $names -}}
+{{- if $right }}{{ if ne (len $names) (len (uniq $names)) }}{{ $right = false }}{{ end }}{{ end -}}
+{{- if $right }}{{ range $names }}{{ if not (regexMatch "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" (toString .)) }}{{ $right = false }}{{ end }}{{ end }}{{ end -}}
+{{- if not $right -}}
+{{- fail (printf "bridge.extra_configuration: bridge.workloads.namespaces must be a list of namespaces, each once, such as [\"team-a\"], got %s" (toJson $names)) -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end }}
+
 {{/* Lines that follow the last one of the sections slurm and bridge in holdfast.yaml. */}}
 {{- define "holdfast.slurm_more" -}}
 {{- range $key, $value := index .Values.bridge.extra_configuration "slurm" }}{{ printf "\n      %s: %s" $key (toJson $value) }}{{ end -}}

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.cli.commands.nodes import node_table, summary
-from holdfast.drain_owner import drain_status
+from holdfast.drain_status import drain_status
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 

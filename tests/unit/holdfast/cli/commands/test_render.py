@@ -155,7 +155,7 @@ def test_no_value_changes_the_structure_of_a_document(what: str) -> None:
 
 
 OBJECTS = {
-    "rbac": {}, "workloads-rbac": {"namespaces": "team-a"}, "worker-pods": {"workers": "a=b"},
+    "rbac": {}, "workloads-rbac": {"namespaces": "team-a"}, "worker-pods": {},
     "deployment": {"image": IMAGE},
     "network-policy": {}, "off": {},
     "daemonset": {"image": IMAGE}, "inspection-cronjob": {"image": IMAGE},

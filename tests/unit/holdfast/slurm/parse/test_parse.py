@@ -61,7 +61,7 @@ def test_grouped_output_agrees_with_json(slurm: str) -> None:
     exact = {
         str(node.name): node for node in scontrol_json.nodes_json(recorded(slurm, "nodes.json"))
     }
-    found = {node.name: node for node in sinfo.nodes_grouped(recorded(slurm, "sinfo.txt"))}
+    found = {node.name: node for node in sinfo.GroupedNodes().read(recorded(slurm, "sinfo.txt"))}
     assert found.keys() == exact.keys()
     for name, node in found.items():
         other = exact[name]
@@ -196,7 +196,7 @@ def test_output_without_a_node_record_is_an_error() -> None:
 )
 def test_a_grouped_record_with_other_fields_is_an_error(record: str) -> None:
     with pytest.raises(ValueError, match="sinfo"):
-        sinfo.nodes_grouped(record)
+        sinfo.GroupedNodes().read(record)
 
 
 @settings(max_examples=300, deadline=None)
@@ -205,7 +205,7 @@ def test_parsers_raise_nothing_but_parse_errors(text: str) -> None:
     for reader in (
         scontrol_json.nodes_json,
         scontrol_text.nodes_text,
-        sinfo.nodes_grouped,
+        sinfo.GroupedNodes().read,
         sdiag.clock,
         scontrol_text.slurmctld_at,
     ):

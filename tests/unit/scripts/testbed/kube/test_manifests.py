@@ -52,7 +52,7 @@ def test_a_pod_has_the_name_of_its_slurm_node_and_is_bound_to_its_machine() -> N
     assert made["spec"]["nodeName"] == "computeinstance-3"
     labels = made["metadata"]["labels"]
     assert labels["app.kubernetes.io/name"] == "slurmcluster"
-    assert labels["app.kubernetes.io/component"] == "worker"
+    assert labels["app.kubernetes.io/component"] == "nodeset"
     assert labels["apps.kubernetes.io/pod-index"] == "3"
     assert pod_status(WORKER, NOW)["status"]["phase"] == "Running"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from testbed.errors import SandboxError
-from testbed.terraform import cli_config, find_terraform, is_built
+from testbed.terraform import TFLINT, cli_config, find_terraform, is_built
 from testbed.terraform.__main__ import main
-from testbed.terraform.programs import pinned_version
+from testbed.terraform.programs import PROVIDER
 
 
 def program(folder: Path, name: str, version: str, host: str = "host.example") -> Path:
@@ -55,12 +55,21 @@ def test_the_mirror_is_where_the_program_looks(tmp_path: Path) -> None:
     assert link.read_text() == "program"
     place = link.relative_to(tmp_path / "mirror").parts
     assert place[:3] == ("other.example", "gavinbunney", "kubectl")
-    assert place[3] == pinned_version()
+    assert place[3] == PROVIDER.version
     assert cli_config(named, provider, tmp_path) == config, "again"
 
 
 def test_nothing_is_built_in_an_empty_cache(tmp_path: Path) -> None:
     assert not is_built(tmp_path)
+    assert not TFLINT.is_built(tmp_path)
+
+
+def test_a_program_that_is_built_is_not_built_again(tmp_path: Path) -> None:
+    program = TFLINT.path(tmp_path)
+    assert program.parent.name.startswith(f"tflint-{TFLINT.version}-")
+    program.parent.mkdir(parents=True)
+    program.touch(0o755)
+    assert TFLINT.built(tmp_path, pytest.fail) == program
 
 
 @pytest.mark.parametrize(

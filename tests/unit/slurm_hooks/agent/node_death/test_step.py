@@ -33,6 +33,8 @@ class Slurm:
     job_states: list[str] = field(default_factory=lambda: ["PENDING"])
     start_at: datetime | None = NOW + timedelta(seconds=121)
     did: list[Any] = field(default_factory=list)
+    meanwhile: SlurmNode | None = None
+    """The node's state once its jobs have been asked for."""
 
     def nodes(self, _names: Sequence[SlurmName]) -> list[SlurmNode]:
         time.sleep(self.slow_s)
@@ -42,6 +44,7 @@ class Slurm:
         return [self.node]
 
     def running_jobs(self, name: SlurmName) -> list[RunningJob]:
+        self.node = self.meanwhile or self.node
         return [
             RunningJob(job_id=5, batch_host=name, start_at=NOW),
             RunningJob(job_id=6, batch_host="worker-9", start_at=NOW),
@@ -110,6 +113,20 @@ def test_a_node_with_another_address_by_now_is_left_alone() -> None:
 def test_a_drained_node_keeps_its_reason() -> None:
     slurm = Slurm(SlurmNode(name=X, states=frozenset({NodeState.DRAIN}), reason="fan"))
     assert "fan" in made(slurm).set_down(DEATH, "").why
+    assert slurm.did == []
+
+
+def test_a_node_that_is_drained_while_the_decision_is_checked_keeps_its_reason() -> None:
+    drained = SlurmNode(
+        name=X,
+        states=frozenset({NodeState.DRAIN}),
+        reason="fan",
+        reason_user="bob",
+        address="127.0.0.2",
+    )
+    slurm = Slurm(idle(), meanwhile=drained)
+    outcome = made(slurm).set_down(DEATH, "127.0.0.2")
+    assert "by bob (fan)" in outcome.why
     assert slurm.did == []
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.cli.commands.explain.files import agent_report, local_verdict
 from holdfast.config.schema import ClusterConfig, PathsConfig
-from holdfast.drain_owner import Owner, drain_status
+from holdfast.drain_status import Owner, drain_status
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.node_inputs import DrainInputs
 from holdfast.policy.ownership import DrainRecord

@@ -19,7 +19,7 @@ from holdfast.cli.commands.explain.files import local_verdict, read_journal
 from holdfast.cli.commands.explain.text import job_page, kubernetes_lines, node_page
 from holdfast.cli.commands.nodes import as_json
 from holdfast.config.schema import PathsConfig
-from holdfast.drain_owner import drain_status
+from holdfast.drain_status import drain_status
 from holdfast.text.tables import table
 from holdfast.vocabulary import Action, NodeState
 from slurm_hooks.agent.drain.record import plain

@@ -14,8 +14,8 @@ import pytest
 from holdfast.cli import main
 from holdfast.cli.commands.status.command import Slow, report
 from holdfast.cli.commands.status.text import page
-from holdfast.cli.settings import Settings
-from holdfast.drain_owner import drain_status
+from holdfast.cli.site_config import SiteConfig
+from holdfast.drain_status import drain_status
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import QueuedJob, SlurmNode
 from holdfast.slurm.parse.squeue import queue
@@ -55,7 +55,7 @@ def shown(tmp_path: Path, width: int | None = None, **parts: Any) -> str:
     rows = [(one, drain_status(one)) for one in parts.pop("nodes", NODES)]
     silent = parts.pop("silent", "")
     jobs = parts.pop("jobs", [job(1), job(2, "PENDING", 3, "JobHeldUser"), job(3, restarts=1)])
-    found = Settings(path=tmp_path / "holdfast.yaml")
+    found = SiteConfig(path=tmp_path / "holdfast.yaml")
     document = report(found, rows, None if silent else jobs, Slow(**parts), silent)
     return page(document, [row for row in rows if row[1].out_of_service], width)
 

@@ -143,6 +143,17 @@ def test_a_stranger_is_sent_away_and_the_partner_still_served(server: socket.soc
     assert found == [""]
 
 
+def test_strangers_that_say_nothing_delay_nobody(server: socket.socket) -> None:
+    thread, found = _serve(server, 4.0)
+    address, port = server.getsockname()[:2]
+    silent = [socket.create_connection((address, port)) for _ in range(8)]
+    assert pair_on_node.call(address, port, b"token") == ""
+    thread.join(60)
+    for link in silent:
+        link.close()
+    assert found == [""]
+
+
 def test_a_partner_that_does_not_come_or_does_not_listen(server: socket.socket) -> None:
     assert pair_on_node.serve(server, b"token", 0.2) == "no connection from the partner"
     address, port = server.getsockname()[:2]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import settings
+from holdfast.cli import site_config
 from holdfast.errors import CommandError
 
 
@@ -29,7 +29,7 @@ def configuration(folder: Path, bridge: str) -> Path:
 
 def token(path: Path) -> str:
     with contextlib.suppress(CommandError):
-        settings.load(path).slurm().requeue(7)
+        site_config.load(path).slurm().requeue(7)
     return (path.parent / "seen").read_text().strip()
 
 

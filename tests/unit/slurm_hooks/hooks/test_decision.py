@@ -23,7 +23,7 @@ from holdfast.vocabulary import Context, SlurmName, Status
 from slurm_hooks.agent import lock
 from slurm_hooks.agent.drain import record as records
 from slurm_hooks.agent.drain.record import confirmed
-from slurm_hooks.hooks import admission
+from slurm_hooks.hooks import decision
 from slurm_hooks.hooks.internal_errors import guarded
 from slurm_hooks.node import machine, verdict_file
 from slurm_hooks.settings import last_good
@@ -60,7 +60,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(tmp_path)
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "holdfast.yaml"))
     monkeypatch.setenv("SLURMD_NODENAME", ME)
-    monkeypatch.setattr(admission, "SlurmCli", lambda *_: made.slurm)
+    monkeypatch.setattr(decision, "SlurmCli", lambda *_: made.slurm)
     made.configure("")
     return made
 
@@ -72,7 +72,7 @@ DRAIN_WHEN_BLIND = "node: {when_blind: {prolog: drain, epilog: drain}}\n"
 def test_a_blind_node_passes_by_default_with_a_message(
     site: Site, capsys: pytest.CaptureFixture[str], context: Context
 ) -> None:
-    assert admission.answer(context) == 0
+    assert decision.answer(context) == 0
     assert "there is no verdict" in capsys.readouterr().err
     assert site.slurm.writes == []
 
@@ -80,7 +80,7 @@ def test_a_blind_node_passes_by_default_with_a_message(
 @pytest.mark.parametrize("context", [Context.PROLOG, Context.EPILOG])
 def test_with_the_policy_hold_the_hook_drains(site: Site, context: Context) -> None:
     site.configure(DRAIN_WHEN_BLIND)
-    assert admission.answer(context) == 10
+    assert decision.answer(context) == 10
     reason = site.slurm.mine.reason
     assert reason.startswith(f"holdfast:{context.value.upper()}: blind: there is no verdict")
     drained, problem = records.load(records.path_in(site.folder / "state"))
@@ -93,7 +93,7 @@ def test_with_the_policy_hold_the_hook_drains(site: Site, context: Context) -> N
 def test_the_reason_names_the_probes_without_an_answer(site: Site) -> None:
     site.configure(DRAIN_WHEN_BLIND)
     site.publish(Status.BLIND, blind=["nvml", "mounts"])
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
     assert "blind: silent probes: nvml, mounts" in site.slurm.mine.reason
 
 
@@ -102,7 +102,7 @@ def test_another_nodes_drain_is_not_taken_for_ones_own(site: Site) -> None:
     site.configure(DRAIN_WHEN_BLIND)
     site.slurm.drain([SlurmName("worker-2")], "swapping DIMM", "admin")
     site.slurm.table = dict(reversed(site.slurm.table.items()))
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
     assert site.slurm.mine.drained_flag
 
 
@@ -110,7 +110,7 @@ def test_another_nodes_drain_is_not_taken_for_ones_own(site: Site) -> None:
 def test_the_agent_knows_a_hooks_drain_whatever_the_nodes_clock(site: Site, ahead_h: int) -> None:
     site.configure(DRAIN_WHEN_BLIND)
     site.slurm.now += timedelta(hours=ahead_h)
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
     drained, _ = records.load(records.path_in(site.folder / "state"))
     assert drained is not None
     assert is_own_drain(drained.record, site.slurm.mine)
@@ -118,20 +118,20 @@ def test_the_agent_knows_a_hooks_drain_whatever_the_nodes_clock(site: Site, ahea
 
 def test_the_policy_hold_respects_the_budget(site: Site) -> None:
     site.configure("node: {when_blind: {prolog: drain}, budget: {max_nodes: 0, max_share: 0}}\n")
-    assert admission.answer(Context.PROLOG) == 0
+    assert decision.answer(Context.PROLOG) == 0
     assert site.slurm.writes == []
 
 
 def test_without_slurm_the_node_stays_in_service(site: Site) -> None:
     site.configure(DRAIN_WHEN_BLIND)
     site.slurm.down = True
-    assert admission.answer(Context.PROLOG) == 0
+    assert decision.answer(Context.PROLOG) == 0
 
 
 def test_a_person_has_already_drained_the_node(site: Site) -> None:
     site.configure(DRAIN_WHEN_BLIND)
     site.slurm.drain([ME], "swapping DIMM", "alice")
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
     assert site.slurm.mine.reason == "swapping DIMM"
 
 
@@ -139,7 +139,7 @@ def test_a_fresh_verdict_that_came_meanwhile(site: Site) -> None:
     site.configure(DRAIN_WHEN_BLIND)
     for status, code in ((Status.OK, 0), (Status.SUSPECT, 0)):
         site.publish(status)
-        assert admission.answer(Context.PROLOG) == code
+        assert decision.answer(Context.PROLOG) == code
 
 
 FATAL = {"code": "XID79", "detail": "GPU 3 fell off"}
@@ -170,7 +170,7 @@ def test_a_prolog_waits_until_the_drain_is_admitted(site: Site) -> None:
 
     site.publish(Status.BAD, drained=False, findings=[FATAL])
     with soon(drained):
-        assert admission.answer(Context.PROLOG) == 10
+        assert decision.answer(Context.PROLOG) == 10
     assert site.slurm.writes == [f"drain {ME}"], "the agent's own"
 
 
@@ -178,7 +178,7 @@ def test_a_prolog_waits_until_the_drain_is_admitted(site: Site) -> None:
 def test_a_prolog_refuses_no_node_over_the_budget(site: Site) -> None:
     site.publish(Status.BAD, drained=False, findings=[FATAL])
     with soon(lambda: site.publish(Status.SUSPECT, findings=[FATAL])):
-        assert admission.answer(Context.PROLOG) == 0
+        assert decision.answer(Context.PROLOG) == 0
     assert site.slurm.writes == []
 
 
@@ -187,19 +187,19 @@ def test_a_prolog_refuses_no_node_over_the_budget(site: Site) -> None:
 def test_an_agent_that_cannot_decide_in_time_is_not_waited_for(
     site: Site, monkeypatch: pytest.MonkeyPatch, room: int, code: int
 ) -> None:
-    monkeypatch.setattr(admission, "_DECISION_WAIT_S", 0.1)
+    monkeypatch.setattr(decision, "_DECISION_WAIT_S", 0.1)
     site.configure(f"node: {{budget: {{max_nodes: {room}, max_share: 0}}}}\n")
     site.publish(Status.BAD, drained=False, findings=[FATAL])
-    assert admission.answer(Context.PROLOG) == code
+    assert decision.answer(Context.PROLOG) == code
     assert site.slurm.mine.drained_flag is bool(room)
 
 
 def test_a_prolog_without_an_agent_does_not_wait(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "_DECISION_WAIT_S", 60.0)
+    monkeypatch.setattr(decision, "_DECISION_WAIT_S", 60.0)
     site.publish(Status.BAD, drained=False, findings=[FATAL])
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
     assert site.slurm.mine.reason.startswith("holdfast:PROLOG: XID79: GPU 3 fell off")
 
 
@@ -227,7 +227,7 @@ def clock(site: Site, agent: None, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A node with a fatal fault, whose agent has not decided yet, 1000 s after the boot."""
     made = Clock()
     made.now = 1000.0
-    monkeypatch.setattr(admission, "time", made)
+    monkeypatch.setattr(decision, "time", made)
     site.publish(Status.BAD, drained=False, findings=[FATAL])
     return made
 
@@ -246,7 +246,7 @@ def test_a_prolog_waits_four_seconds_for_the_agents_drain(
 
     begin = clock.now
     clock.actions = [(begin + after_s, drained)]
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
     assert clock.now - begin <= min(after_s, 4.0) + 0.03, "it looks often"
     assert site.slurm.mine.reason.startswith("holdfast:XID79" if waits else "holdfast:PROLOG")
 
@@ -254,15 +254,15 @@ def test_a_prolog_waits_four_seconds_for_the_agents_drain(
 def test_a_prolog_stops_waiting_when_the_node_is_no_longer_bad(site: Site, clock: Clock) -> None:
     clock.actions = [(clock.now + 1.0, lambda: site.publish(Status.SUSPECT, findings=[FATAL]))]
     begin = clock.now
-    assert admission.answer(Context.PROLOG) == 0
+    assert decision.answer(Context.PROLOG) == 0
     assert clock.now - begin < 1.1
 
 
 def test_without_any_time_to_wait_the_prolog_decides_at_once(
     site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "_DECISION_WAIT_S", 0.0)
-    assert admission.answer(Context.PROLOG) == 10
+    monkeypatch.setattr(decision, "_DECISION_WAIT_S", 0.0)
+    assert decision.answer(Context.PROLOG) == 10
     assert clock.sleeps == 0
     assert site.slurm.mine.reason.startswith("holdfast:PROLOG")
 
@@ -277,16 +277,16 @@ def test_a_hook_gives_slurm_three_seconds_at_most(
         asked.append(timeout_s)
         return site.slurm
 
-    monkeypatch.setattr(admission, "SlurmCli", cli)
+    monkeypatch.setattr(decision, "SlurmCli", cli)
     site.configure(f"{DRAIN_WHEN_BLIND}slurm: {{timeout_s: {configured}}}\n")
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
     assert asked == [used]
 
 
 def test_the_reason_names_the_first_of_several_findings(site: Site) -> None:
     """The agent lists the worst finding first."""
     site.publish(Status.BAD, drained=False, findings=[FATAL, {"code": "IB_FLAP", "detail": "x"}])
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
     assert site.slurm.mine.reason.startswith("holdfast:PROLOG: XID79: GPU 3 fell off")
 
 
@@ -294,14 +294,14 @@ def test_an_outdated_verdict_of_a_drained_node_refuses_nothing(site: Site) -> No
     """A person has resumed the node, but the agent has not noticed it yet."""
     site.publish(Status.BAD, drained=True, findings=[FATAL])
     path = records.path_in(site.folder / "state")
-    admission._drain(  # the record that an agent's drain leaves
+    decision._drain(  # the record that an agent's drain leaves
         cast("SlurmCli", site.slurm), ME, "XID79", "x", load_cluster(config_path()), NodeConfig()
     )
     drained, _ = records.load(path)
     assert drained is not None
     records.Records(load_cluster(config_path()).paths).save(confirmed(drained, site.slurm.mine))
     site.slurm.undrain([ME])
-    assert admission.answer(Context.PROLOG) == 0
+    assert decision.answer(Context.PROLOG) == 0
     assert not site.slurm.mine.drained_flag
 
 
@@ -309,13 +309,13 @@ def test_a_prolog_after_slurmctld_lost_the_drain_sets_it_again(site: Site) -> No
     site.publish(Status.BAD, drained=True, findings=[FATAL])
     cluster = load_cluster(config_path())
     kept_records = records.Records(cluster.paths)
-    admission._drain(cast("SlurmCli", site.slurm), ME, "XID79", "x", cluster, NodeConfig())
+    decision._drain(cast("SlurmCli", site.slurm), ME, "XID79", "x", cluster, NodeConfig())
     drained, _ = kept_records.load()
     assert drained is not None
     kept_records.save(confirmed(drained, site.slurm.mine))
     reason = site.slurm.mine.reason
     site.slurm.restart(lose=True)
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
     assert site.slurm.mine.drained_flag
     assert site.slurm.mine.reason == reason
     kept, _ = kept_records.load()
@@ -328,14 +328,14 @@ def test_a_drain_that_is_about_to_be_withdrawn_refuses_nothing(site: Site) -> No
     site.slurm.drain([SlurmName("worker-0")], "holdfast:XID79: came first boot=x")
     site.slurm.drain([ME], "holdfast:XID79: GPU 3 fell off boot=x")
     site.publish(Status.BAD, drained=True, findings=[FATAL])
-    assert admission.answer(Context.PROLOG) == 0
+    assert decision.answer(Context.PROLOG) == 0
 
 
 def test_of_hooks_that_drain_at_once_those_over_the_budget_withdraw(site: Site) -> None:
     site.configure("node: {budget: {max_nodes: 1, max_share: 0}}\n")
     site.publish(Status.BAD, drained=False, findings=[FATAL])
     site.slurm.before_drain = ["worker-0"]
-    assert admission.answer(Context.PROLOG) == 0
+    assert decision.answer(Context.PROLOG) == 0
     assert not site.slurm.mine.drained_flag
     assert not records.path_in(site.folder / "state").exists()
 
@@ -343,17 +343,17 @@ def test_of_hooks_that_drain_at_once_those_over_the_budget_withdraw(site: Site) 
 def test_the_epilog_drains_only_if_no_agent_does(site: Site) -> None:
     finding = {"code": "XID79", "detail": "GPU 3 fell off"}
     site.publish(Status.BAD, drained=False, findings=[finding])
-    assert admission.answer(Context.EPILOG) == 10
+    assert decision.answer(Context.EPILOG) == 10
     assert site.slurm.mine.reason.startswith("holdfast:EPILOG: XID79: GPU 3 fell off")
     site.publish(Status.BAD, drained=True)
-    assert admission.answer(Context.EPILOG) == 0
+    assert decision.answer(Context.EPILOG) == 0
 
 
 def test_the_kill_switch_lets_every_job_start(site: Site) -> None:
     site.configure(DRAIN_WHEN_BLIND)
     (site.folder / "off").mkdir()
     (site.folder / "off" / "all").touch()
-    assert admission.answer(Context.PROLOG) == 0
+    assert decision.answer(Context.PROLOG) == 0
 
 
 def test_internal_errors_leave_the_node_in_service(capsys: pytest.CaptureFixture[str]) -> None:
@@ -388,18 +388,18 @@ def test_a_hook_uses_the_accepted_copy_while_any_section_is_invalid(
     """The hook's own section is valid, but the agent did not accept the file."""
     last_good.keep(config_path(), config_path().read_text())
     site.configure(DRAIN_WHEN_BLIND + "checks: {gpu_xidd: {}}\n")
-    assert admission.answer(Context.PROLOG) == 0, (
+    assert decision.answer(Context.PROLOG) == 0, (
         "when_blind was allow, and nobody has accepted drain"
     )
     said = capsys.readouterr().err
     assert "unknown key; did you mean 'gpu_xid'?; the previous configuration stays in use" in said
     assert site.slurm.writes == []
     site.configure(DRAIN_WHEN_BLIND)
-    assert admission.answer(Context.PROLOG) == 10
+    assert decision.answer(Context.PROLOG) == 10
 
 
 def test_hooks_import_few_modules() -> None:
-    code = "import slurm_hooks.hooks.prolog, slurm_hooks.hooks.admission, sys; print(*sys.modules)"
+    code = "import slurm_hooks.hooks.prolog, slurm_hooks.hooks.decision, sys; print(*sys.modules)"
     argv = [sys.executable, "-c", code]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

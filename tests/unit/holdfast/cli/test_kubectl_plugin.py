@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import kubectl
+from holdfast.cli import kubectl_plugin
 
 
 @pytest.mark.parametrize(
@@ -29,19 +29,19 @@ from holdfast.cli import kubectl
     ],
 )
 def test_the_command_line_of_kubectl(words: list[str], expected: str) -> None:
-    options, rest = kubectl.split(words)
-    assert kubectl.command(options, rest, terminal=False) == expected.split()
+    options, rest = kubectl_plugin.split(words)
+    assert kubectl_plugin.command(options, rest, terminal=False) == expected.split()
 
 
 def test_a_terminal_is_passed_on() -> None:
-    assert "-t" in kubectl.command([], ["status", "--watch"], terminal=True)
+    assert "-t" in kubectl_plugin.command([], ["status", "--watch"], terminal=True)
 
 
 def test_it_runs_kubectl_in_its_place_and_keeps_its_status(tmp_path: Path) -> None:
     program = tmp_path / "kubectl"
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\nexit 7\n')
     program.chmod(0o755)
-    argv = [sys.executable, "-m", "holdfast.cli.kubectl", "explain", "a b; $(id)"]
+    argv = [sys.executable, "-m", "holdfast.cli.kubectl_plugin", "explain", "a b; $(id)"]
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 7
@@ -59,7 +59,7 @@ def test_it_runs_kubectl_in_its_place_and_keeps_its_status(tmp_path: Path) -> No
 def test_help_and_wrong_use(
     words: list[str], status: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert kubectl.main(words) == status
+    assert kubectl_plugin.main(words) == status
     shown = capsys.readouterr()
     assert text in shown.out + shown.err
 
@@ -68,5 +68,5 @@ def test_without_kubectl_there_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert kubectl.main(["status"]) == 2
+    assert kubectl_plugin.main(["status"]) == 2
     assert capsys.readouterr().err == "kubectl holdfast: kubectl: No such file or directory\n"

@@ -1,6 +1,6 @@
 """The configuration of a command that has to work where the configuration is missing or invalid.
 
-The defaults are used then. ``Settings.complain`` prints each problem once, at the end of the command.
+The defaults are used then. ``SiteConfig.complain`` prints each problem once, at the end of the command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ USED_WRONGLY = 2
 
 
 @dataclass(kw_only=True)
-class Settings:
+class SiteConfig:
     """``path`` is the configuration's file. ``problems``: what is wrong with it, one line each."""
 
     path: Path
@@ -87,14 +87,14 @@ class Settings:
         self.problems |= dict.fromkeys(str(error).splitlines())
 
 
-def load(path: str | Path | None = None) -> Settings:
+def load(path: str | Path | None = None) -> SiteConfig:
     """The shared sections of the configuration. Raises nothing."""
-    settings = Settings(path=config_path(path))
+    found = SiteConfig(path=config_path(path))
     try:
-        settings.cluster = load_cluster(settings.path)
+        found.cluster = load_cluster(found.path)
     except ConfigError as error:
-        settings._note(error)
-    return settings
+        found._note(error)
+    return found
 
 
 def check_names(path: Path) -> Collection[str]:

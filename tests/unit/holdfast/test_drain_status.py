@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.drain_owner import AgentReport, Owner, drain_status, required_action_in
+from holdfast.drain_status import AgentReport, Owner, drain_status, required_action_in
 from holdfast.reason import Reason
 from holdfast.vocabulary import Action, NodeState
 from tests.unit.holdfast.drain_examples import AT, drained, made, node
