@@ -16,6 +16,7 @@ from holdfast import incidents
 from holdfast.errors import Refused
 from holdfast.incidents import Incident
 from holdfast.slurm.client import SlurmJob
+from slurm_hooks.agent.job_report.comment_result import ALREADY, NOT_CONFIRMED, WRITTEN
 
 _TRIES = 4
 _PAUSE_S = 0.05
@@ -61,7 +62,7 @@ def add(
         journal = incidents.journal_in(job.admin_comment)
         text = incidents.render(incidents.merge(there, request.entries), journal)
         if text == job.admin_comment.strip():
-            return "written" if tries else "already written"
+            return WRITTEN if tries else ALREADY
         try:
             slurm.admin_comment(job, text)
         except Refused as error:
@@ -69,4 +70,4 @@ def add(
                 return "not written: the job has ended; its report has the incidents"
             return f"refused by Slurm: {error.output.strip() or error.problem}"
         sleep(_PAUSE_S * (tries + 1))
-    return "not confirmed: agents of other nodes kept changing the comment"
+    return NOT_CONFIRMED

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.incidents import Incident
+from slurm_hooks.agent.job_report.comment_result import ALREADY, NOT_CONFIRMED, WRITTEN
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker
 
@@ -16,6 +17,9 @@ _CALLS = 10
 """The most Slurm commands for one comment, if other nodes' agents write it at the same time."""
 _AGAIN_S = 5.0
 """Seconds between two writes that only change a count."""
+_CONFIRM_S = 3.0
+"""After a write the comment is read once more: an agent that had read it before may have written it since,
+as the one that names the job's journal."""
 _MAX_WRITTEN = 512
 
 Entries = tuple[Incident, ...]
@@ -29,15 +33,17 @@ class CommentWriter:
         self.worker = Worker("job_comments", self._open, keep=False)
         self._waiting: dict[int, Entries] = {}
         self._written: dict[int, tuple[Entries, float]] = {}
+        self._confirm_at: dict[int, float] = {}
         self._now: tuple[int, Entries] | None = None
         self._retry_at = 0.0
 
     @property
     def next_at(self) -> float:
         """Monotonic time at which something is due."""
-        if self.worker.busy or not self._waiting:
+        times = [*map(self._due, self._waiting), *self._confirm_at.values()]
+        if self.worker.busy or not times:
             return float("inf")
-        return max(self._retry_at, min(self._due(job) for job in self._waiting))
+        return max(self._retry_at, min(times))
 
     def submit(self, job: int, entries: Entries) -> None:
         """Have these entries written into the job's comment."""
@@ -53,9 +59,10 @@ class CommentWriter:
         self.worker.reap(now)
         if self.worker.busy or now < self._retry_at:
             return
-        job = next((job for job in self._waiting if self._due(job) <= now), None)
-        if job is not None:
-            self._ask(job)
+        due = [job for job in self._waiting if self._due(job) <= now]
+        due += [job for job, at in self._confirm_at.items() if at <= now]
+        if due:
+            self._ask(due[0])
 
     def close(self) -> None:
         self.worker.close()
@@ -72,7 +79,8 @@ class CommentWriter:
     def _ask(self, job: int) -> None:
         from slurm_hooks.agent.job_report.admin_comment import CommentRequest  # noqa: PLC0415 - rarely needed
 
-        entries = self._waiting.pop(job)
+        self._confirm_at.pop(job, None)
+        entries = self._waiting.pop(job, None) or self._written[job][0]
         self._now = (job, entries)
         deadline_s = self._config.cluster.slurm.timeout_s * _CALLS
         self.worker.ask(CommentRequest(job=job, entries=entries), deadline_s=deadline_s)
@@ -86,10 +94,17 @@ class CommentWriter:
             self._waiting.setdefault(job, entries)
             self._retry_at = now + self._config.agent.act_retry_s
             return
-        log.info("job comment", job=job, action=" ".join(map(str, items)))
+        before, action = self._written.get(job), " ".join(map(str, items))
+        confirmed = action == ALREADY and before is not None and before[0] == entries
+        if not confirmed:
+            log.info("job comment", job=job, action=action)
+        if action in (WRITTEN, NOT_CONFIRMED):
+            self._confirm_at[job] = now + _CONFIRM_S
         self._written[job] = (entries, now)
         while len(self._written) > _MAX_WRITTEN:
-            del self._written[next(iter(self._written))]
+            oldest = next(iter(self._written))
+            del self._written[oldest]
+            self._confirm_at.pop(oldest, None)
 
     def _open(self) -> Callable[[Any], Any]:
         from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - only in the worker

@@ -1,5 +1,6 @@
 """Steps whose slurmstepd was killed, from the agent's loop: a contained worker looks, since the folder of
-the sockets may be on a disk that hangs."""
+the sockets may be on a disk that hangs. It is kept while jobs are here, so another one asks Slurm for the
+folder."""
 
 from __future__ import annotations
 
@@ -35,38 +36,45 @@ class KilledSteps:
         report: Callable[[KilledStep], None],
     ) -> None:
         self._node, self._config, self._runs, self._report = node, config, runs, report
-        self._worker = Worker("killed_steps", self._open)
+        self._folder: Path | None = None
+        self._asks = Worker("spool_folder", self._open_question, keep=False)
+        self._looks = Worker("killed_steps", self._open)
         self._next = 0.0
         self._problem = ""
 
     @property
     def workers(self) -> list[Worker]:
-        return [self._worker] if self._worker.busy else []
+        return [worker for worker in (self._asks, self._looks) if worker.busy]
 
     @property
     def next_at(self) -> float:
-        return NEVER if self._worker.busy or not self._jobs() else self._next
+        return NEVER if self.workers or not self._jobs() else self._next
 
     def fds(self) -> Iterator[tuple[int, int]]:
         return iter(())
 
     def turn(self, now: float) -> bool:
-        answer = self._worker.take()
-        if answer is not None:
-            self._take(answer, now)
-        self._worker.reap(now)
-        if self._worker.busy or now < self._next:
-            return False
-        jobs = self._jobs()
-        self._next = now + LOOK_S
-        if jobs:
-            self._worker.ask(jobs, deadline_s=_DEADLINE_S)
-        else:
-            self._worker.close()
+        for worker in (self._asks, self._looks):
+            answer = worker.take()
+            if answer is not None:
+                self._take(answer, now)
+            worker.reap(now)
+        if not self.workers and now >= self._next:
+            self._next = now + LOOK_S
+            self._start(self._jobs())
         return False
 
     def close(self) -> None:
-        self._worker.close()
+        self._asks.close()
+        self._looks.close()
+
+    def _start(self, jobs: dict[int, float]) -> None:
+        if not jobs:
+            self._looks.close()
+        elif self._folder is None:
+            self._asks.ask(None, deadline_s=self._config.cluster.slurm.timeout_s + 5)
+        else:
+            self._looks.ask(jobs, deadline_s=_DEADLINE_S)
 
     def _jobs(self) -> dict[int, float]:
         runs = self._runs().runs.values()
@@ -77,25 +85,28 @@ class KilledSteps:
             if isinstance(found, KilledStep):
                 log.warning("slurmstepd was killed", job=found.job, step=found.step)
                 self._report(found)
+            elif isinstance(found, Path):
+                self._folder, self._next = found, now
         if answer.error:
             self._next = now + _AFTER_PROBLEM_S
             if answer.error != self._problem:
                 log.warning("killed slurmstepds are not looked for", why=answer.error)
         self._problem = answer.error
 
-    def _open(self) -> Callable[[Any], Iterator[Any]]:
-        from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - only in the worker
+    def _open_question(self) -> Callable[[Any], Iterator[Any]]:
+        from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - not in the worker that is kept
 
-        cluster, sockets = self._config.cluster, list[StepSockets]()
+        slurm = self._config.cluster.slurm
 
-        def serve(jobs: dict[int, float]) -> Iterator[KilledStep]:
-            if not sockets:
-                slurm = SlurmCli(cluster.slurm.timeout_s, cluster.slurm.bin)
-                folder = spool_folder(slurm.spool_folder(), self._node, socket.gethostname())
-                sockets.append(StepSockets(folder, self._node, cluster.paths.procfs))
-            return sockets[0].killed(jobs)
+        def serve(_request: object) -> Iterator[Path]:
+            configured = SlurmCli(slurm.timeout_s, slurm.bin).spool_folder()
+            yield spool_folder(configured, self._node, socket.gethostname())
 
         return serve
+
+    def _open(self) -> Callable[[Any], Iterator[Any]]:
+        assert self._folder is not None  # noqa: S101 - see _start
+        return StepSockets(self._folder, self._node, self._config.cluster.paths.procfs).killed
 
 
 def spool_folder(configured: str, node: str, host: str) -> Path:

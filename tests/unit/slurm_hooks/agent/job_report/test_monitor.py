@@ -198,6 +198,21 @@ def test_a_killed_slurmstepd_is_reported_while_the_job_runs_also_by_a_restarted_
     site.until(lambda: site.comment.count("STEPD_KILLED") == 2, "both in the comment")
 
 
+def test_a_comment_that_another_agent_overwrote_with_what_it_had_read_before_is_written_again(
+    site: Site,
+) -> None:
+    site.note("start")
+    site.look(facts())
+    assert site.health is not None
+    site.health.add_killed(KilledStep(job=JOB, step="0"))
+    site.until(lambda: bool(site.comment), "the comment")
+    site.until(lambda: not site.health.workers, "the worker is done")  # type: ignore[union-attr]
+    (site.folder / "comment").write_text("holdfast: journal=/mnt/c/job.jsonl")
+    site.until(lambda: "STEPD_KILLED" in site.comment, "the comment again")
+    assert site.comment.endswith("; journal=/mnt/c/job.jsonl")
+    site.until(lambda: site.health.next_at == site.health._next_look, "nothing is left to do")  # type: ignore[union-attr]
+
+
 def test_another_users_comment_stays(site: Site) -> None:
     (site.folder / "comment").write_text("ticket 1234")
     site.note("start")

@@ -38,6 +38,10 @@ class Node:
     def __init__(self, config: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         self.runs, self.told = Runs(), list[KilledStep]()
         self.answer: Callable[[dict[int, float]], Iterator[Any]] = lambda _: iter(())
+        self.folder: Callable[[object], Iterator[Any]] = lambda _: iter([Path("/spool")])
+        monkeypatch.setattr(
+            KilledSteps, "_open_question", lambda _: lambda asked: self.folder(asked)
+        )
         monkeypatch.setattr(KilledSteps, "_open", lambda _: lambda jobs: self.answer(jobs))
         self.component = KilledSteps(SlurmName("n1"), config, lambda: self.runs, self.told.append)
 
@@ -76,6 +80,24 @@ def test_a_killed_slurmstepd_of_a_job_here_is_reported(node: Node) -> None:
     assert node.told == [LOST]
     assert node.component.next_at == 12
     node.turn(11)
+    assert node.told == [LOST]
+
+
+def test_without_the_folder_nothing_is_looked_at_until_slurm_tells_it(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def silent(_asked: object) -> Iterator[Any]:
+        raise OSError("slurmctld does not answer")
+
+    folder, node.folder = node.folder, silent
+    node.runs = begin(Runs())
+    node.answer = lambda _: iter([LOST])
+    node.turn(10)
+    node.turn(11)
+    assert (node.told, node.component.next_at) == ([], 310)
+    assert "slurmctld does not answer" in capsys.readouterr().err
+    node.folder = folder
+    node.turn(310)
     assert node.told == [LOST]
 
 
