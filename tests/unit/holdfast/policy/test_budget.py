@@ -68,6 +68,23 @@ def test_only_our_own_judgement_is_charged() -> None:
     assert not is_charged(left_over)  # Slurm may show the reason of a drain that is over
 
 
+@pytest.mark.parametrize(
+    ("reason", "charged"),
+    [
+        ("holdfast:NODE_DEATH: silent for 2.1 s", True),
+        (
+            OURS,
+            False,
+        ),  # DOWN has another cause: Holdfast sets nodes DOWN only because they are dead
+        (FULL, False),
+        (HUMAN, False),
+    ],
+)
+def test_of_the_nodes_that_are_down_only_dead_ones_are_charged(reason: str, charged: bool) -> None:
+    down = replace(node(0), states=frozenset({NodeState.DOWN}), reason=reason)
+    assert is_charged(down) is charged
+
+
 def test_humans_drains_do_not_use_up_the_budget() -> None:
     table = [node(0), node(1, HUMAN), node(2, HUMAN), node(3, CORDON)]
     assert ask(0, table).admitted
