@@ -32,6 +32,8 @@ _FIRST_SXID = 10_000
 """NVIDIA numbers SXids from here; no Xid has more than three digits."""
 
 _WIDTH = 88
+_WITH_CLASS = 100
+"""Below this width the table has no column CLASS: the titles need the room."""
 _NUMBER = re.compile(r"(S?XID)(\d{1,9})")
 
 _SEVERITY = {
@@ -153,19 +155,21 @@ def _as_json(row: Fault) -> dict[str, Any]:
 
 
 def _list(rows: Iterable[Fault]) -> str:
-    head = ("CODE", "SEVERITY", "CLASS", "ACTION", "DRAINS", "TITLE")
+    width = screen_width()
+    wide = width is None or width >= _WITH_CLASS
+    head = ("CODE", "SEVERITY", *(["CLASS"] if wide else []), "ACTION", "DRAINS", "TITLE")
     body = [
         (
             row.code,
             row.severity.name.lower(),
-            row.fault_class.value,
+            *([row.fault_class.value] if wide else []),
             row.action.value,
             "yes" if row.drains else "no",
             row.title,
         )
         for row in rows
     ]
-    return table([head, *body], screen_width())
+    return table([head, *body], width)
 
 
 def _page(row: Fault) -> str:

@@ -73,6 +73,19 @@ def test_a_class_alone_lists_all_of_it(capsys: pytest.CaptureFixture[str]) -> No
     }
 
 
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_every_code_is_whole_on_a_screen(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    status, out, _ = ran(capsys)
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= width
+    head, *rows = out.splitlines()
+    assert [row.split()[0] for row in rows if not row.startswith(" ")] == list(FAULTS)
+    assert ("CLASS" in head.split()) == (width >= 100)
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
