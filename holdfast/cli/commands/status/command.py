@@ -157,6 +157,8 @@ def report(
     """The state of the cluster as JSON. Times in epoch seconds."""
     now = datetime.now(timezone.utc)
     switches = {row["name"]: row.get("kill_switches") or [] for row in slow.rows}
+    charged = None if silent else _budget(found, rows)  # notes the problems of its section
+    problem = found.without_repetition(slow.bridge_problem)
     bridge = sum(status.owner is Owner.BRIDGE and status.out_of_service for _, status in rows)
     return {
         "cluster": found.cluster.cluster,
@@ -164,7 +166,7 @@ def report(
         "time": since(now),
         "slurm_problem": silent,
         "summary": summary(rows),
-        "budget": None if silent else _budget(found, rows),
+        "budget": charged,
         "jobs": None if jobs is None else _jobs(jobs),
         "lemons": {
             rating: [str(row["name"]) for row in slow.rows if row.get("rating") == rating]
@@ -172,7 +174,7 @@ def report(
         },
         "history_problem": slow.history_problem,
         "kill_switches": {"this_host": found.kill_switches(), "nodes": by_name(switches)},
-        "bridge": {"drained": bridge, "pending": slow.pending, "problem": slow.bridge_problem},
+        "bridge": {"drained": bridge, "pending": slow.pending, "problem": problem},
     }
 
 

@@ -162,6 +162,17 @@ def test_a_typed_reason_is_a_persons_on_the_node_itself(
     assert "Reboot the node" not in out
 
 
+def test_a_problem_of_the_configuration_is_said_once(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (cluster / "holdfast.yaml").open("a") as config:
+        config.write("slrum: {}\n")
+    status, out, err = run(capsys, "explain", "n2")
+    assert status == 2
+    assert (out + err).count("unknown section") == 1
+    assert "kubernetes not known here: the configuration is invalid\n" in out
+
+
 def silence(cluster: Path) -> None:
     tool = cluster / "scontrol"
     tool.write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")

@@ -103,6 +103,14 @@ def test_what_is_not_known_here_is_not_shown_as_healthy(tmp_path: Path) -> None:
     assert "bridge    2 changes pending (holdfast bridge --plan): does it run?" in text
 
 
+def test_a_problem_of_the_configuration_is_said_once(tmp_path: Path) -> None:
+    line = "holdfast.yaml:1: slrum: unknown section"
+    found = SiteConfig(path=tmp_path / "holdfast.yaml", problems={line: None})
+    for problem, words in ((line, "the configuration is invalid"), ("no answer", "no answer")):
+        text = page(report(found, [], [], Slow(bridge_problem=problem), ""), [])
+        assert f"bridge    not known here: {words}" in text.splitlines()[-1]
+
+
 def test_many_requeued_jobs_are_cut(tmp_path: Path) -> None:
     text = shown(tmp_path, jobs=[job(number, restarts=1) for number in range(100)])
     assert "and 80 more" in text
