@@ -113,10 +113,10 @@ def _signature(words: Sequence[str]) -> dict[str, str] | None:
 
 
 def _signature_page(row: dict[str, str]) -> str:
-    facts = [(name, row[name]) for name in ("class", "suspect", "retry", "pattern")]
-    return "\n".join(
-        [f"{row['code']}: {row['title']}", *(_line(name, text) for name, text in facts)]
-    )
+    facts = [_line(name, row[name]) for name in ("do", "suspect", "retry", "class")]
+    # in one line: a break within a regular expression would change it
+    pattern = f"  {'pattern':<9} {row['pattern']}"
+    return "\n".join([f"{row['code']}: {row['title']}", *facts, pattern])
 
 
 def _matches(row: Fault, words: Sequence[str]) -> bool:
