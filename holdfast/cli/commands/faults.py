@@ -22,7 +22,7 @@ examples:
   holdfast faults XID79             its runbook; so does 79
   holdfast faults SXID12028         an NVSwitch's; so does 12028
   holdfast faults C04               a code of holdfast diagnose
-  holdfast faults nvlink training   every fault that speaks of both words
+  holdfast faults nvlink training   every fault that contains both words
   holdfast faults --class storage --json
 
 exit status: 0 found, 1 nothing found, 2 used wrongly

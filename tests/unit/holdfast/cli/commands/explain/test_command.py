@@ -74,7 +74,7 @@ def verdict(
         "node": name,
         "at": N2_AT + 60.5,
         "findings": [finding, {**finding, "code": "IB_FLAP", "left_s": 600.0, "mode": "observe"}],
-        "facts": {"GPUs": "7 of 8 answer", "mounts": "2 in order"},
+        "facts": {"GPUs": "7 of 8 answer", "mounts": "2 OK"},
         "decision": {"action": "drain", "reason": "r", **decision},
     }
     (cluster / "run" / "verdict").write_text(f"{first}\n{json.dumps(detail)}\n")
@@ -93,7 +93,7 @@ def test_a_node_that_holdfast_drained(cluster: Path, capsys: pytest.CaptureFixtu
     status, out, _ = run(capsys, "explain", "n2")
     assert status == 0
     assert f"decision  drain: {why}" in out
-    assert "facts     GPUs 7 of 8 answer; mounts 2 in order" in out
+    assert "facts     GPUs 7 of 8 answer; mounts 2 OK" in out
     assert "(mode observe: does not drain); counts until" in out
     assert out.count("mode observe") == 1
     assert "history   no events yet" in out
