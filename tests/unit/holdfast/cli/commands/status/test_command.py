@@ -109,7 +109,10 @@ def test_the_nodes_are_shown_without_a_queue(
 ) -> None:
     data = shlex.quote(str(DATA))
     for tool, script in (
-        ("scontrol", f'case "$*" in *--json) cat {data}/nodes.json ;; *) cat {data}/nodes.txt ;; esac'),
+        (
+            "scontrol",
+            f'case "$*" in *--json) cat {data}/nodes.json ;; *) cat {data}/nodes.txt ;; esac',
+        ),
         ("squeue", "echo slurm_load_jobs error: Zero Bytes were transmitted >&2; exit 1"),
     ):
         (tmp_path / tool).write_text(f"#!/bin/sh\n{script}\n")
