@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.cli.commands.explain.command import node_with_kubernetes
-from holdfast.cli.commands.explain.files import local_verdict, read_journal
+from holdfast.cli.commands.explain.files import agent_report, local_verdict, read_journal
 from holdfast.cli.commands.explain.text import job_page, kubernetes_lines, node_page
 from holdfast.cli.commands.nodes import as_json
 from holdfast.config.schema import PathsConfig
@@ -71,6 +71,7 @@ def verdict(
 ) -> None:
     finding = {"code": "XID79", "severity": "fatal", "subject": "GPU-3", "detail": "fell off"}
     detail = {
+        "status": first.split()[0],
         "node": name,
         "at": N2_AT + 60.5,
         "findings": [finding, {**finding, "code": "IB_FLAP", "left_s": 600.0, "mode": "observe"}],
@@ -389,11 +390,32 @@ def test_an_outdated_verdict_is_blind(cluster: Path, first: str, why: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["", "bad", "bad 1 b holdfast/1", "bad 1 b holdfast/1\n[]", "\n{}"]
+    "text",
+    [
+        "",
+        "bad",
+        "bad 1 b holdfast/1",
+        "bad 1 b holdfast/1\n[]",
+        "\n{}",
+        'good 1 b holdfast/1\n{"status": "good"}',
+        'ok 1 b holdfast/1\n{"status": "bad"}',
+        "ok 1 b holdfast/1\n{}",
+        'ok 1 b holdfast/1 more\n{"status": "ok"}',
+    ],
 )
 def test_an_invalid_verdict_file_is_no_verdict(cluster: Path, text: str) -> None:
     (cluster / "run" / "verdict").write_text(text)
     assert local_verdict(cluster / "run", cluster / "proc", "n2") is None
+
+
+def test_a_verdict_of_another_format_counts_as_for_the_hooks(cluster: Path) -> None:
+    verdict(cluster, "bad 130 b-1 holdfast/2")
+    found = local_verdict(cluster / "run", cluster / "proc", "n2")
+    assert found is not None
+    assert (found["status"], found["expired"]) == ("blind", True)
+    assert "of another format (holdfast/2)" in found["expired_reason"]
+    report = agent_report(found)
+    assert report is None or not report.fresh
 
 
 def test_a_journal_is_found_near_the_working_folder(tmp_path: Path) -> None:
