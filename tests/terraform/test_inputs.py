@@ -122,7 +122,6 @@ OF_ONE_VARIABLE: list[Case] = [
     ({"extra_configuration": {"agent": 1}}, '{"agent":1}', "give sections with their keys"),
     ({"namespace": "Holdfast"}, 'namespace is "Holdfast"', "small letters"),
     ({"bridge": {"image": "a/b:1"}}, 'bridge.image is "a/b:1"', "with its digest"),
-    ({"bridge": {**BRIDGE, "auth": "munge"}}, 'bridge.auth is "munge"', 'use "jwt" or "key"'),
     ({"bridge": {**BRIDGE, "auth_path": "x"}}, 'bridge.auth_path is "x"', "an absolute path"),
     ({"bridge": {**BRIDGE, "uid": 0}}, "bridge.uid is 0", "not root"),
     ({"bridge": {**BRIDGE, "poll_s": 0}}, "bridge.poll_s is 0", "0.1 to 300 seconds"),
@@ -239,10 +238,6 @@ WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
         'bridge.rest_url "": with "rest" give http://HOST:PORT or https://HOST:PORT',
     ),
     ({"rest_url": SLURMRESTD}, "otherwise leave rest_url empty"),
-    (
-        {"adapter": "rest", "rest_url": SLURMRESTD, "auth": "key"},
-        'bridge.adapter is "rest" and bridge.auth "key": use auth "jwt"',
-    ),
     (
         {"nodes": {"worker-0": "node-a", "worker-1": "node-a"}},
         "map each Slurm node to a Kubernetes Node of its own",
