@@ -80,7 +80,7 @@ def test_slurm_is_asked_with_a_token() -> None:
     text = render_text("deployment", image=IMAGE, auth_path="/etc/auth")
     config, deployment = yaml.safe_load_all(text)
     section = yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"]
-    assert section["slurm_token_file"] == "/etc/auth/token"
+    assert Path(section["slurm_token_file"]) == Path("/etc/auth/token")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts["slurm-auth"] == "/etc/auth"
