@@ -266,12 +266,30 @@ WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
 ]
 """One at a time: OpenTofu shows the first error of a variable only."""
 
+WRONG_AGENT: list[tuple[dict[str, Any], str]] = [
+    ({"home": "opt/holdfast"}, '"opt/holdfast","/etc/holdfast/holdfast.yaml"'),
+    ({"slurmd": []}, "agent.slurmd is empty: name slurmd's program as slurmd sees it"),
+    ({"node_selector": {"a b": "c"}}, 'agent.node_selector is {"a b":"c"}: use labels'),
+    ({"max_unavailable": "0%"}, 'agent.max_unavailable is "0%": use a number of nodes'),
+    ({"priority_class": "High"}, 'agent.priority_class is "High": use the name of a'),
+    ({"memory_limit_mib": 127}, "agent.memory_limit_mib is 127: use a whole number from 128"),
+    ({"silent_s": 0.5}, "agent.silent_s is 0.5: use a whole number of seconds"),
+]
+
 
 @pytest.mark.parametrize(("wrong", "message"), WRONG_SETTINGS)
 def test_a_wrong_setting_of_the_bridge(
     root: Terraform, wrong: dict[str, Any], message: str
 ) -> None:
     answer = root.run("plan", **{**GOOD, "bridge": {**BRIDGE, **wrong}})
+    assert answer.status == 1
+    assert message in answer.text
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG_AGENT)
+def test_a_wrong_setting_of_the_agent(root: Terraform, wrong: dict[str, Any], message: str) -> None:
+    agent = {"image": BRIDGE["image"], **wrong}
+    answer = root.run("plan", **{**GOOD, "agent": agent})
     assert answer.status == 1
     assert message in answer.text
 
