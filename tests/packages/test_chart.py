@@ -162,7 +162,9 @@ def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-@pytest.mark.parametrize("values", [DEFAULTS, EVERYTHING, PYSLURM], ids=["defaults", "all", "pyslurm"])
+@pytest.mark.parametrize(
+    "values", [DEFAULTS, EVERYTHING, PYSLURM], ids=["defaults", "all", "pyslurm"]
+)
 def test_the_objects_are_those_of_holdfast_render(
     helm: Helm, chart: Path, values: dict[str, Any], tmp_path: Path
 ) -> None:
