@@ -287,6 +287,24 @@ def test_row_20_storage_that_only_one_node_has_lost_is_that_nodes() -> None:
     assert (everywhere.kind, everywhere.suspects) == (FailureKind.OUTAGE, frozenset())
 
 
+PEER = "worker-1:1:2 [3] NCCL WARN NET/IB: Got completion from peer 10.0.0.3<456> with status=12"
+BOOTSTRAP = "{}:1:2 [3] NCCL INFO Bootstrap : Using eth0:10.0.0.3<0>"
+
+
+@pytest.mark.parametrize("before", ["", BOOTSTRAP.format("worker-9")])
+def test_row_20_a_transfer_to_a_host_that_is_none_of_the_jobs_blames_nobody(before: str) -> None:
+    """Its reporter is the victim as often as not; without the other end they cannot be told apart."""
+    one = ended(f"{before}\n{PEER}")
+    assert (one.kind, one.suspects) == (FailureKind.OUTAGE, frozenset())
+    assert [asked(*[one] * count).delay_s for count in (1, 2)] == [15, 300]
+
+
+def test_row_12_both_ends_of_a_failed_transfer_are_excluded() -> None:
+    one = ended(f"{BOOTSTRAP.format('worker-3')}\n{PEER}")
+    assert (one.kind, sorted(one.suspects)) == (FailureKind.NODE, ["worker-1", "worker-3"])
+    assert asked(one).exclude == ("worker-1", "worker-3")
+
+
 @pytest.mark.parametrize("lines", [TYPE_ERROR, "", "python: can't open file '/mnt/x/train.py'"])
 def test_row_20_whatever_is_printed_while_the_checkpoints_cannot_be_read(lines: str) -> None:
     one = ended(lines, Left(progressed=None, unreadable="Stale file handle"))
