@@ -201,8 +201,9 @@ def _suspects(cause: Cause, possible: list[Cause], places: Places) -> Iterator[s
         case Suspect.BOTH_ENDS:
             yield from [host] if host else []
             yield from [cause.peer] if cause.peer else []
-        case Suspect.IF_REPEATED:
-            if host and len(same) > 1 and {_host(other, places) for other in same} == {host}:
+        case Suspect.IF_REPEATED | Suspect.IF_ALONE as when:
+            enough = len(same) > 1 or when is Suspect.IF_ALONE
+            if host and enough and {_host(other, places) for other in same} == {host}:
                 yield host
         case Suspect.NAMED_RANK:
             yield from [cause.peer] if cause.peer else []

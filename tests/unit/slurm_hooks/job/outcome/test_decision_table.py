@@ -202,12 +202,38 @@ def test_row_16_a_hang_that_blames_no_node_is_restarted_there() -> None:
     assert asked(one, hung("worker-1"), one).next is Next.HOLD, "all hangs are the same failure"
 
 
-def test_row_17_a_crash_on_the_same_node_twice_excludes_it() -> None:
-    one = replace(ended(ILLEGAL), suspects=frozenset({NODES[2]}))
+CRASHES = (
+    ILLEGAL,
+    "RuntimeError: CUDA error: unspecified launch failure",
+    "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx`",
+    "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+)
+
+
+@pytest.mark.parametrize("line", CRASHES)
+def test_row_17_a_crash_on_the_same_node_twice_excludes_it(line: str) -> None:
+    """One rank prints it, once."""
+    one, elsewhere = (ended(f"[rank{rank}]: {line}") for rank in (2, 3))
+    assert one.suspects == {"worker-2"}
     assert asked(one).next is Next.RESTART
-    assert asked(one, one).exclude == ("worker-2",)
-    elsewhere = replace(one, suspects=frozenset({NODES[3]}))
+    again = asked(one, one)
+    assert (again.next, again.exclude) == (Next.REQUEUE, ("worker-2",))
+    assert asked(elsewhere, one).next is Next.RESTART
     assert asked(one, elsewhere, one).next is Next.HOLD
+
+
+@pytest.mark.parametrize("line", CRASHES)
+def test_row_17_a_crash_of_ranks_of_several_nodes_or_of_an_unknown_one_excludes_none(
+    line: str,
+) -> None:
+    for one in (ended(f"[rank0]: {line}\n[rank2]: {line}"), ended(line)):
+        assert one.suspects == frozenset()
+        assert [asked(one).next, asked(one, one).next] == [Next.RESTART, Next.RESTART]
+
+
+@pytest.mark.parametrize("line", [NAN, STALE, IO_ERROR])
+def test_rows_17_and_20_one_line_of_nan_or_storage_names_no_node(line: str) -> None:
+    assert ended(f"[rank3]: {line}").suspects == frozenset()
 
 
 def test_row_18_nan_goes_back_to_an_older_checkpoint_at_once() -> None:
@@ -220,7 +246,8 @@ def test_row_18_nan_goes_back_to_an_older_checkpoint_at_once() -> None:
 
 
 def test_row_18_nan_on_the_same_node_twice_excludes_it() -> None:
-    one = replace(ended(NAN), suspects=frozenset({NODES[2]}))
+    one = ended("\n".join(f"[rank2]: {NAN.replace('3', '2')}" for _ in range(2)))
+    assert one.suspects == {"worker-2"}
     assert asked(one, next_checkpoint="step_8.pt").next is Next.RESTART
     again = asked(one, one, next_checkpoint="step_8.pt")
     assert (again.next, again.exclude) == (Next.REQUEUE, ("worker-2",))
