@@ -186,9 +186,12 @@ def diagnosis_of(attempts: list[Attempt], places: Places) -> Diagnosis:
 
 
 def _host(cause: Cause, places: Places) -> str | None:
-    if cause.host is None and cause.rank is not None:
+    if cause.host is not None:
+        return cause.host
+    by_process = places.host_of_process(cause.line.text)
+    if by_process is None and cause.rank is not None:
         return places.rank_hosts.get(cause.rank)
-    return cause.host
+    return by_process
 
 
 def _suspects(cause: Cause, possible: list[Cause], places: Places) -> Iterator[str]:

@@ -46,9 +46,13 @@ PROGRESS = Left(progressed=True)
 NONE = Left()
 
 
-def ended(lines: str, left: Left = NONE, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
+def ended(
+    lines: str, left: Left = NONE, nodes: tuple[SlurmName, ...] = NODES, *, known: bool = True
+) -> AttemptEnd:
+    """``known``: Slurm's options tell the node of each rank."""
     output = [*lines.splitlines(), FAILED]
-    engine = Engine(rank_hosts={rank: str(node) for rank, node in enumerate(nodes)})
+    hosts = {rank: str(node) for rank, node in enumerate(nodes)}
+    engine = Engine(rank_hosts=hosts if known else {})
     engine.feed("stderr", "".join(f"{line}\n" for line in output).encode())
     engine.end("stderr")
     failures = tuple(filter(None, (task_failure_in(line, 1.0) for line in output)))
@@ -229,6 +233,52 @@ def test_row_17_a_crash_of_ranks_of_several_nodes_or_of_an_unknown_one_excludes_
     for one in (ended(f"[rank0]: {line}\n[rank2]: {line}"), ended(line)):
         assert one.suspects == frozenset()
         assert [asked(one).next, asked(one, one).next] == [Next.RESTART, Next.RESTART]
+
+
+ELASTIC = """\
+E1122 01:05:00.1 4711 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {code}) \
+local_rank: 1 (pid: 4713) of binary: /usr/bin/python3
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-22_01:05:00
+  host      : worker-2.example.internal
+  rank      : 5 (local_rank: 1)
+  exitcode  : {code} (pid: 4713)
+  error_file: <N/A>
+  traceback : {traceback}
+============================================================
+"""
+"""What torchrun prints; with it srun has one task on each node, and does not know the ranks."""
+
+
+def torchrun(code: int, traceback: str, before: str = "", label: str = "") -> AttemptEnd:
+    lines = (before + ELASTIC.format(code=code, traceback=traceback)).splitlines()
+    return ended("\n".join(label + line for line in lines), known=False)
+
+
+@pytest.mark.parametrize("label", ["", "2: "])
+def test_row_12_torchrun_tells_the_node_of_a_rank(label: str) -> None:
+    one = torchrun(1, "To enable traceback see: x", f"[rank5]: {CUDA_ECC[9:]}\n", label)
+    assert (one.kind, list(one.suspects)) == (FailureKind.NODE, ["worker-2"])
+
+
+@pytest.mark.parametrize("label", ["", "2: "])
+def test_row_17_a_segmentation_fault_under_torchrun_twice_on_a_node_excludes_it(label: str) -> None:
+    one = torchrun(-11, "Signal 11 (SIGSEGV) received by PID 4713", label=label)
+    assert list(one.suspects) == ["worker-2"]
+    assert asked(one).next is Next.RESTART
+    assert asked(one, one).exclude == ("worker-2",)
+
+
+def test_row_17_equal_process_ids_on_two_nodes_name_none() -> None:
+    """As in containers. The first table is that of a victim."""
+    victim = ELASTIC.format(code=-15, traceback="Signal 15 (SIGTERM) received by PID 4713")
+    victim = victim.replace("worker-2", "worker-1").replace("rank      : 5", "rank      : 3")
+    one = torchrun(-11, "Signal 11 (SIGSEGV) received by PID 4713", victim)
+    assert one.suspects == frozenset()
 
 
 @pytest.mark.parametrize("line", [NAN, STALE, IO_ERROR])
