@@ -27,6 +27,7 @@ _SUSPECT = {
     Suspect.YES: "the node that printed the line",
     Suspect.NO: "no node",
     Suspect.IF_REPEATED: "the node that printed the line, if only that node prints it repeatedly",
+    Suspect.IF_ALONE: "the node that printed the line, if no other node prints it",
     Suspect.NAMED_RANK: "the node of the rank that the line names",
     Suspect.BOTH_ENDS: "the nodes at both ends of the connection",
     Suspect.ONE_NODE: "the node whose tasks alone failed",
