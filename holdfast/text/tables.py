@@ -53,14 +53,21 @@ def _wrapped(cells: Sequence[Sequence[str]], width: int) -> list[str]:
 
 
 def _unbroken(cells: Sequence[Sequence[str]], width: int) -> list[bool]:
-    """The columns of single words, such as names: they keep their width if the other columns' words fit
-    beside them."""
+    """The columns that keep their width.
+
+    The first one has the names: it does so unless a name needs over half of the screen. Other columns of
+    single words do if the words of all columns fit beside them.
+    """
     columns = list(zip(*cells, strict=True))
     longest = [
         max(len(word) for cell in column for word in cell.split() or [""]) for column in columns
     ]
     fit = sum(longest) + len(_GAP) * (len(columns) - 1) <= width
-    return [fit and all(" " not in cell for cell in column) for column in columns]
+    keeps = [fit or 2 * longest[0] <= width, *[fit] * (len(columns) - 1)]
+    return [
+        keep and all(" " not in cell for cell in column)
+        for keep, column in zip(keeps, columns, strict=True)
+    ]
 
 
 def fitted(page: str, width: int | None = None) -> str:

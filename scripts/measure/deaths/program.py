@@ -330,12 +330,11 @@ _GPU = (
     ),
     Death(
         name="fabric-error",
-        how="InfiniBand gives up a transfer, and both ends may be the cause",
+        how="InfiniBand gives up a transfer to an address that is not known as a node of the job",
         then=_AFTER_15_S,
-        rank=_prints(
-            "worker-9:4711:4999 [0] NCCL WARN NET/IB : Got completion from peer 10.77.9.9<4791> with "
-            "status=12 opcode=0 len=0 vendor err 129 (Send)"
-        ),
+        rank="[ $R = 1 ] || exec sleep 120\n"
+        'say "$SLURMD_NODENAME:4711:4999 [0] NCCL WARN NET/IB : Got completion from peer 10.77.9.9<4791> '
+        'with status=12 opcode=0 len=0 vendor err 129 (Send)"\nexit 1',
         expect=_OUTAGE,
     ),
 )

@@ -186,9 +186,12 @@ def diagnosis_of(attempts: list[Attempt], places: Places) -> Diagnosis:
 
 
 def _host(cause: Cause, places: Places) -> str | None:
-    if cause.host is None and cause.rank is not None:
+    if cause.host is not None:
+        return cause.host
+    by_process = places.host_of_process(cause.line.text)
+    if by_process is None and cause.rank is not None:
         return places.rank_hosts.get(cause.rank)
-    return cause.host
+    return by_process
 
 
 def _suspects(cause: Cause, possible: list[Cause], places: Places) -> Iterator[str]:
@@ -201,8 +204,9 @@ def _suspects(cause: Cause, possible: list[Cause], places: Places) -> Iterator[s
         case Suspect.BOTH_ENDS:
             yield from [host] if host else []
             yield from [cause.peer] if cause.peer else []
-        case Suspect.IF_REPEATED:
-            if host and len(same) > 1 and {_host(other, places) for other in same} == {host}:
+        case Suspect.IF_REPEATED | Suspect.IF_ALONE as when:
+            enough = len(same) > 1 or when is Suspect.IF_ALONE
+            if host and enough and {_host(other, places) for other in same} == {host}:
                 yield host
         case Suspect.NAMED_RANK:
             yield from [cause.peer] if cause.peer else []

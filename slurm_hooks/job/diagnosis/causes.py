@@ -81,6 +81,7 @@ class Engine:
         if row.kind is Kind.PROGRESS:
             self._progress(row, text)
             return
+        output.note_crash(self._places, text)
         attempt = output.attempt
         attempt.count(row.code)
         if not attempt.wants(row.code) and row.code not in attempt.REPORTS:
@@ -151,6 +152,11 @@ class _Output:
             self._host = found["host"]
         elif self._host:
             places.rank_hosts.setdefault(int(found["rank"]), self._host)
+
+    def note_crash(self, places: Places, text: str) -> None:
+        """The next line of the same table: exit code and process."""
+        if self._host:
+            places.note_crash(text, self._host)
 
 
 _ELASTIC = re.compile(r"^.{0,80}?(?:host +: (?P<host>\S{1,253})|rank +: (?P<rank>\d{1,6}) \()")

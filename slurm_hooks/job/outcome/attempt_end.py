@@ -147,8 +147,15 @@ def _kind(cause: Cause | None, *, told_apart: bool, named: bool) -> FailureKind:
 
 
 def _suspects(found: Diagnosis, end: StepEnd, nodes: Sequence[SlurmName]) -> frozenset[SlurmName]:
-    """Nodes of the job only: any name can stand in its output. NCCL prints full host names."""
+    """Nodes of the job only: any name can stand in its output. NCCL prints full host names.
+
+    Of a failed transfer both ends, or none: the one that reports it is the victim as often as not.
+    """
     hosts = set(found.suspects)
+    cause = found.cause
+    if cause and cause.signature.suspect is Suspect.BOTH_ENDS:
+        peer = (cause.peer or "").partition(".")[0]
+        hosts = hosts if peer in nodes else set()
     hosts |= {task.host for task in end.failures[:1] if task.how in _NATIVE_CRASH}
     hosts |= {host.partition(".")[0] for host in hosts}
     return frozenset(map(SlurmName, hosts)) & frozenset(nodes)

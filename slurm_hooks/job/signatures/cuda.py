@@ -8,7 +8,7 @@ ROWS: tuple[Signature, ...] = (
     Signature(
         "C01",
         Kind.CODE,
-        Suspect.IF_REPEATED,
+        Suspect.IF_ALONE,
         Retry.ONCE,
         r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS|cudaErrorI"
         r"llegalAddress",
@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
     Signature(
         "C05",
         Kind.CODE,
-        Suspect.IF_REPEATED,
+        Suspect.IF_ALONE,
         Retry.ONCE,
         r"unspecified launch failure|the launch timed out and was terminated|CUDA error:"
         r" (?:misaligned address|an illegal instruction was encountered|invalid program "
@@ -76,7 +76,7 @@ ROWS: tuple[Signature, ...] = (
     Signature(
         "C08",
         Kind.GPU,
-        Suspect.IF_REPEATED,
+        Suspect.IF_ALONE,
         Retry.ONCE,
         r"CUBLAS_STATUS_(?!ALLOC_FAILED)\w+|CURAND_STATUS_(?!ALLOCATION)\w+|"
         r"[Cc][Uu](?:rand|RAND|fft|FFT|blas|BLAS|sparse|solver) (?:error|failure):? ?\d|CUSOLVER_STAT"
@@ -93,7 +93,7 @@ ROWS: tuple[Signature, ...] = (
     Signature(
         "C10",
         Kind.CODE,
-        Suspect.IF_REPEATED,
+        Suspect.IF_ALONE,
         Retry.ONCE,
         r"CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED|SUCCESS)\w+|Unable to find a vali"
         r"d cuDNN algorithm|Failed to get convolution algorithm|No valid engine configs "

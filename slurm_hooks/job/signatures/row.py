@@ -43,7 +43,10 @@ class Suspect(Enum):
     YES = "yes"
     NO = "no"
     IF_REPEATED = "if-repeated"
-    """The node that printed the line, if the line is repeated or comes from one node only."""
+    """The node that printed the line, if only that node prints it repeatedly."""
+    IF_ALONE = "if-alone"
+    """The node that printed the line, also once, if no other one printed it: for crashes, which few ranks
+    report before the job ends."""
     NAMED_RANK = "named-rank"
     """The node of the rank that the line names; the node that printed the line is a victim."""
     BOTH_ENDS = "both-ends"

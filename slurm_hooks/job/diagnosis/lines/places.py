@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _RANK = (
-    re.compile(r"^\s*(?P<rank>\d{1,6}): "),  # srun --label
     re.compile(r"\[(?:rank|default)(?P<rank>\d{1,6})\]"),
+    re.compile(r"^\s*(?P<rank>\d{1,6}): "),  # srun --label: the task; torchrun has ranks of its own
     re.compile(r"\[?\b[Rr]ank[ :=](?P<rank>\d{1,6})\b"),
     re.compile(r"\[[\d.]+,(?P<rank>\d{1,6})\]<std(?:err|out)>"),  # mpirun --tag-output
 )
@@ -32,6 +32,11 @@ _MAPPED = re.compile(
     r"(?:(?:ncclCommInitRank\S* )?comm \S+ rank (?P<rank>\d{1,6}) n[Rr]anks (?P<count>\d{1,6}) |"
     r"Bootstrap ?: Using (?:\[\d+\])?[\w.-]+:(?P<address>\[?[\da-fA-F.:]+(?:%\w+)?\]?)<\d+>)"
 )
+_CRASHED = re.compile(
+    r"^.{0,80}?(?:exitcode +: -?\d{1,3} +\(pid: |traceback +: Signal \d+ \(\w+\) received by PID )"
+    r"(?P<pid>\d{1,9})\b"
+)
+_PROCESS = re.compile(r"(?:\(pid: |received by PID )(?P<pid>\d{1,9})\b")
 _PEER = re.compile(r"^\[?(?P<peer>[\w.:%-]+?)\]?(?:<\d+>)?[,.]?$")
 _MAX_KNOWN = 100_000
 
@@ -41,6 +46,7 @@ class Places:
     """``rank_hosts``: rank → host, from the step's start or from what NCCL prints at its own."""
 
     rank_hosts: dict[int, str] = field(default_factory=dict)
+    _process_hosts: dict[int, str] = field(default_factory=dict)
     _addresses: dict[str, str] = field(default_factory=dict)
     _ranks_of_largest: int = 0
 
@@ -57,6 +63,19 @@ class Places:
                 self._ranks_of_largest = int(found["count"])
                 self.rank_hosts.clear()
             self.rank_hosts[int(found["rank"])] = found["host"]
+
+    def note_crash(self, text: str, host: str) -> None:
+        """Learns from a line of torchrun's table of failures, which is about a process of this host."""
+        found = _CRASHED.search(text)
+        if found and len(self._process_hosts) < _MAX_KNOWN:
+            known = self._process_hosts.setdefault(int(found["pid"]), host)
+            if known != host:
+                self._process_hosts[int(found["pid"])] = ""  # processes of two hosts have this id
+
+    def host_of_process(self, text: str) -> str | None:
+        """The host of the process that a line of torchrun names."""
+        found = _PROCESS.search(text) if self._process_hosts else None
+        return self._process_hosts.get(int(found["pid"])) or None if found else None
 
     def host_of(self, name: str) -> str:
         """The host that has this address; the name itself if it is none that NCCL printed."""

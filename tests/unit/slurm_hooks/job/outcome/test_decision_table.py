@@ -46,9 +46,13 @@ PROGRESS = Left(progressed=True)
 NONE = Left()
 
 
-def ended(lines: str, left: Left = NONE, nodes: tuple[SlurmName, ...] = NODES) -> AttemptEnd:
+def ended(
+    lines: str, left: Left = NONE, nodes: tuple[SlurmName, ...] = NODES, *, known: bool = True
+) -> AttemptEnd:
+    """``known``: Slurm's options tell the node of each rank."""
     output = [*lines.splitlines(), FAILED]
-    engine = Engine(rank_hosts={rank: str(node) for rank, node in enumerate(nodes)})
+    hosts = {rank: str(node) for rank, node in enumerate(nodes)}
+    engine = Engine(rank_hosts=hosts if known else {})
     engine.feed("stderr", "".join(f"{line}\n" for line in output).encode())
     engine.end("stderr")
     failures = tuple(filter(None, (task_failure_in(line, 1.0) for line in output)))
@@ -202,12 +206,84 @@ def test_row_16_a_hang_that_blames_no_node_is_restarted_there() -> None:
     assert asked(one, hung("worker-1"), one).next is Next.HOLD, "all hangs are the same failure"
 
 
-def test_row_17_a_crash_on_the_same_node_twice_excludes_it() -> None:
-    one = replace(ended(ILLEGAL), suspects=frozenset({NODES[2]}))
+CRASHES = (
+    ILLEGAL,
+    "RuntimeError: CUDA error: unspecified launch failure",
+    "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx`",
+    "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+)
+
+
+@pytest.mark.parametrize("line", CRASHES)
+def test_row_17_a_crash_on_the_same_node_twice_excludes_it(line: str) -> None:
+    """One rank prints it, once."""
+    one, elsewhere = (ended(f"[rank{rank}]: {line}") for rank in (2, 3))
+    assert one.suspects == {"worker-2"}
+    assert asked(one).next is Next.RESTART
+    again = asked(one, one)
+    assert (again.next, again.exclude) == (Next.REQUEUE, ("worker-2",))
+    assert asked(elsewhere, one).next is Next.RESTART
+    assert asked(one, elsewhere, one).next is Next.HOLD
+
+
+@pytest.mark.parametrize("line", CRASHES)
+def test_row_17_a_crash_of_ranks_of_several_nodes_or_of_an_unknown_one_excludes_none(
+    line: str,
+) -> None:
+    for one in (ended(f"[rank0]: {line}\n[rank2]: {line}"), ended(line)):
+        assert one.suspects == frozenset()
+        assert [asked(one).next, asked(one, one).next] == [Next.RESTART, Next.RESTART]
+
+
+ELASTIC = """\
+E1122 01:05:00.1 4711 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {code}) \
+local_rank: 1 (pid: 4713) of binary: /usr/bin/python3
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-22_01:05:00
+  host      : worker-2.example.internal
+  rank      : 5 (local_rank: 1)
+  exitcode  : {code} (pid: 4713)
+  error_file: <N/A>
+  traceback : {traceback}
+============================================================
+"""
+"""What torchrun prints; with it srun has one task on each node, and does not know the ranks."""
+
+
+def torchrun(code: int, traceback: str, before: str = "", label: str = "") -> AttemptEnd:
+    lines = (before + ELASTIC.format(code=code, traceback=traceback)).splitlines()
+    return ended("\n".join(label + line for line in lines), known=False)
+
+
+@pytest.mark.parametrize("label", ["", "2: "])
+def test_row_12_torchrun_tells_the_node_of_a_rank(label: str) -> None:
+    one = torchrun(1, "To enable traceback see: x", f"[rank5]: {CUDA_ECC[9:]}\n", label)
+    assert (one.kind, list(one.suspects)) == (FailureKind.NODE, ["worker-2"])
+
+
+@pytest.mark.parametrize("label", ["", "2: "])
+def test_row_17_a_segmentation_fault_under_torchrun_twice_on_a_node_excludes_it(label: str) -> None:
+    one = torchrun(-11, "Signal 11 (SIGSEGV) received by PID 4713", label=label)
+    assert list(one.suspects) == ["worker-2"]
     assert asked(one).next is Next.RESTART
     assert asked(one, one).exclude == ("worker-2",)
-    elsewhere = replace(one, suspects=frozenset({NODES[3]}))
-    assert asked(one, elsewhere, one).next is Next.HOLD
+
+
+def test_row_17_equal_process_ids_on_two_nodes_name_none() -> None:
+    """As in containers. The first table is that of a victim."""
+    victim = ELASTIC.format(code=-15, traceback="Signal 15 (SIGTERM) received by PID 4713")
+    victim = victim.replace("worker-2", "worker-1").replace("rank      : 5", "rank      : 3")
+    one = torchrun(-11, "Signal 11 (SIGSEGV) received by PID 4713", victim)
+    assert one.suspects == frozenset()
+
+
+@pytest.mark.parametrize("line", [NAN, STALE, IO_ERROR])
+def test_rows_17_and_20_one_line_of_nan_or_storage_names_no_node(line: str) -> None:
+    assert ended(f"[rank3]: {line}").suspects == frozenset()
 
 
 def test_row_18_nan_goes_back_to_an_older_checkpoint_at_once() -> None:
@@ -220,7 +296,8 @@ def test_row_18_nan_goes_back_to_an_older_checkpoint_at_once() -> None:
 
 
 def test_row_18_nan_on_the_same_node_twice_excludes_it() -> None:
-    one = replace(ended(NAN), suspects=frozenset({NODES[2]}))
+    one = ended("\n".join(f"[rank2]: {NAN.replace('3', '2')}" for _ in range(2)))
+    assert one.suspects == {"worker-2"}
     assert asked(one, next_checkpoint="step_8.pt").next is Next.RESTART
     again = asked(one, one, next_checkpoint="step_8.pt")
     assert (again.next, again.exclude) == (Next.REQUEUE, ("worker-2",))
@@ -285,6 +362,24 @@ def test_row_20_storage_that_only_one_node_has_lost_is_that_nodes() -> None:
     assert asked(one, one).exclude == ("worker-2",)
     everywhere = ended("\n".join(f"[rank{rank}]: {STALE}" for rank in range(4)))
     assert (everywhere.kind, everywhere.suspects) == (FailureKind.OUTAGE, frozenset())
+
+
+PEER = "worker-1:1:2 [3] NCCL WARN NET/IB: Got completion from peer 10.0.0.3<456> with status=12"
+BOOTSTRAP = "{}:1:2 [3] NCCL INFO Bootstrap : Using eth0:10.0.0.3<0>"
+
+
+@pytest.mark.parametrize("before", ["", BOOTSTRAP.format("worker-9")])
+def test_row_20_a_transfer_to_a_host_that_is_none_of_the_jobs_blames_nobody(before: str) -> None:
+    """Its reporter is the victim as often as not; without the other end they cannot be told apart."""
+    one = ended(f"{before}\n{PEER}")
+    assert (one.kind, one.suspects) == (FailureKind.OUTAGE, frozenset())
+    assert [asked(*[one] * count).delay_s for count in (1, 2)] == [15, 300]
+
+
+def test_row_12_both_ends_of_a_failed_transfer_are_excluded() -> None:
+    one = ended(f"{BOOTSTRAP.format('worker-3')}\n{PEER}")
+    assert (one.kind, sorted(one.suspects)) == (FailureKind.NODE, ["worker-1", "worker-3"])
+    assert asked(one).exclude == ("worker-1", "worker-3")
 
 
 @pytest.mark.parametrize("lines", [TYPE_ERROR, "", "python: can't open file '/mnt/x/train.py'"])
