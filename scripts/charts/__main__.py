@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,15 @@ from testbed.paths import TREE, cache
 
 from charts import slinky, soperator
 from charts.chart import Tools
+from charts.digest import CHARTS, MANAGER, RUNNER, digests
 from charts.errors import NotHeld
 
 Part = Callable[[Path, Tools], dict[str, Any]]
 
 RECORD = TREE / "tests/data/deploy"
-_CHARTS, _RUNNER = "charts", "runner"
 _PARTS: dict[str, dict[str, Part]] = {
-    "soperator": {_CHARTS: soperator.charts, _RUNNER: soperator.answers},
-    "slinky": {_CHARTS: slinky.charts},
+    "soperator": {CHARTS: soperator.charts, RUNNER: soperator.answers},
+    "slinky": {CHARTS: slinky.charts},
 }
 
 
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--only",
-        choices=(_CHARTS, _RUNNER, "manager"),
+        choices=(CHARTS, RUNNER, MANAGER),
         help="one part; the record keeps what the other parts found before",
     )
     args = parser.parse_args(argv)
@@ -65,8 +65,8 @@ def main(argv: Sequence[str]) -> int:
     parts: dict[str, Part] = {
         name: part for name, part in _PARTS[args.project].items() if args.only in (None, name)
     }
-    if args.manager is not None and args.project == "soperator" and args.only in (None, "manager"):
-        parts["manager"] = functools.partial(soperator.reconciled, program=args.manager)
+    if args.manager is not None and args.project == "soperator" and args.only in (None, MANAGER):
+        parts[MANAGER] = functools.partial(soperator.reconciled, program=args.manager)
     if not parts:
         return _wrong(f"nothing to do: --only {args.only} of {args.project} (with --manager?)")
     file = RECORD / f"{args.project}.json"
@@ -80,10 +80,17 @@ def main(argv: Sequence[str]) -> int:
     except (NotHeld, SandboxError) as error:
         print(f"hold_against: {error}", file=sys.stderr)
         return 1
-    found = {**(json.loads(file.read_text()) if file.exists() else {}), **found}
+    before: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    found = {**before, **found, "values": _values(args.project, parts, before)}
     file.write_text(json.dumps(found, indent=2) + "\n")
     print(f"{args.project} {', '.join(found.get('releases', ()))}: {', '.join(parts)} accepted")
     return 0
+
+
+def _values(project: str, parts: Iterable[str], before: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of the values that each part was tested with; those of other parts stay."""
+    today = digests(project)
+    return {**before.get("values", {}), **{part: today[part] for part in parts}}
 
 
 def _wrong(text: str) -> int:

@@ -9,6 +9,7 @@ import yaml
 from testbed.kube.local import ApiServer
 
 from charts.chart import Tools, accepted, establish, unknown_keys
+from charts.digest import SLINKY
 from charts.errors import NotHeld
 from charts.release import Release, releases
 from holdfast.cli.commands.render import render_text
@@ -35,7 +36,7 @@ def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any
     known = release.values("slurm")
     nodesets: dict[str, Any] = known["nodesets"]
     defaults = known.get("nodesetDefaults") or nodesets["slinky"]
-    text = render_text("slinky", image="registry.example.org/holdfast:1", mounts="/mnt/training")
+    text = render_text("slinky", **SLINKY)
     given = yaml.safe_load(text)
     unknown = unknown_keys(given, {**known, "nodesets": {}})
     of_nodeset = unknown_keys(given["nodesets"]["slinky"], defaults)

@@ -13,6 +13,7 @@ from testbed.kube.local import ApiServer
 
 from charts import manager, nodesets, runner
 from charts.chart import Object, Tools, accepted, establish, identity, unknown_keys
+from charts.digest import HOOKS
 from charts.errors import NotHeld
 from charts.release import Release, releases
 from holdfast.cli.commands.render import render_text
@@ -21,7 +22,6 @@ from holdfast.errors import UsageError
 _SCRIPTS = "helm/slurm-cluster/slurm_scripts"
 _OLDEST, _FIRST = (1, 22), (2, 0)
 """Releases since the first are rendered; those since the second take the values."""
-_HOOKS = ("wrapper", "runner")
 _GROUP = "slurm.nebius.ai"
 OWN_ENTRIES = {"wrapper": 5, "runner": 5}
 """Holdfast's entries in checks.json."""
@@ -56,7 +56,7 @@ def answers(checkout: Path, tools: Tools) -> dict[str, Any]:
         version = release.chart("slurm-cluster")["version"]
         print(f"{version}: its check runner …", flush=True)
         found[version] = {}
-        for hooks in _HOOKS:
+        for hooks in HOOKS:
             objects = tools.template(
                 release, "slurm-cluster", render_text("soperator", hooks=hooks)
             )
@@ -94,7 +94,7 @@ def _accepted(server: ApiServer, tools: Tools, release: Release) -> dict[str, An
     version = release.chart("slurm-cluster")["version"]
     establish(server, release.crds(_GROUP))
     took: dict[str, list[str]] = {}
-    for hooks in _HOOKS:
+    for hooks in HOOKS:
         text = render_text("soperator", hooks=hooks, slurm_operator_version=version)
         unknown = unknown_keys(yaml.safe_load(text), _with_null_maps(release))
         if unknown:

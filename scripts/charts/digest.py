@@ -1,0 +1,59 @@
+"""Digests of Holdfast's values as the parts of ``scripts/hold_against`` render them.
+
+The record keeps them: after a change of a template it is no longer about today's values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+import yaml
+
+from holdfast.cli.commands.render import render_text
+
+CHARTS, RUNNER, MANAGER = "charts", "runner", "manager"
+
+SLINKY = {"image": "registry.example.org/holdfast:1", "mounts": "/mnt/training"}
+HOOKS = ("wrapper", "runner")
+
+Rendered = tuple[str, Mapping[str, str]]
+"""A document of ``holdfast render``, and its values."""
+
+_SOPERATOR: tuple[Rendered, ...] = tuple(("soperator", {"hooks": hooks}) for hooks in HOOKS)
+_NODESET: Rendered = ("soperator-nodeset", {})
+
+_RENDERED: Mapping[str, Mapping[str, tuple[Rendered, ...]]] = {
+    "soperator": {
+        CHARTS: (*_SOPERATOR, ("soperator", {"as": "flux"}), _NODESET),
+        RUNNER: _SOPERATOR,
+        MANAGER: (("soperator", {}), _NODESET),
+    },
+    "slinky": {CHARTS: (("slinky", SLINKY),)},
+}
+"""Project → part → what it renders."""
+
+
+def digests(project: str) -> Mapping[str, str]:
+    """Part → SHA-256 of its documents, without their comments."""
+    return {
+        part: hashlib.sha256(
+            json.dumps(
+                [[*yaml.safe_load_all(render_text(name, **given))] for name, given in documents],
+                sort_keys=True,
+            ).encode()
+        ).hexdigest()
+        for part, documents in _RENDERED[project].items()
+    }
+
+
+def changed(project: str, recorded: Mapping[str, str]) -> list[str]:
+    """A line with the command for each part whose record is not about today's values."""
+    return [
+        f"the record of {project}, {part}, is about other values: run"
+        f" scripts/hold_against {project} CHECKOUT --only {part}"
+        + (" --manager PROGRAM" if part == MANAGER else "")
+        for part, digest in digests(project).items()
+        if recorded.get(part) != digest
+    ]
