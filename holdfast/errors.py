@@ -42,7 +42,13 @@ class CommandError(HoldfastError):
     ):
         self.argv, self.problem, self.output, self.status = tuple(argv), problem, output, status
         text = " ".join(output.split())[:300]
-        super().__init__(f"{' '.join(self.argv)[:200]}: {problem}" + (f": {text}" if text else ""))
+        super().__init__(f"{_shown(self.argv)}: {problem}" + (f": {text}" if text else ""))
+
+
+def _shown(argv: tuple[str, ...]) -> str:
+    """The command line; only the program if there are control characters in it, such as separators."""
+    line = " ".join(argv)
+    return line[:200] if line.isprintable() else argv[0]
 
 
 class Unavailable(CommandError):

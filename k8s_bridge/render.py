@@ -64,7 +64,7 @@ READ = ("bridge", "node", "paths", "slurm")
 TAKEN: Mapping[str, str] = {
     "slurm.adapter": "adapter",
     "slurm.rest_url": "rest_url",
-    "bridge.slurm_token_file": "auth",
+    "bridge.slurm_token_file": "auth_path",
     "bridge.metrics_host": "",
     "bridge.page_port": "",
     "bridge.join": "nodes",
@@ -95,15 +95,13 @@ def _cel_list(names: Sequence[str]) -> str:
 def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
     if (values["adapter"] == "rest") != bool(values["rest_url"]):
         raise UsageError("deployment: adapter=rest and rest_url belong together")
-    if values["adapter"] == "rest" and values["auth"] != "jwt":
-        raise UsageError("deployment: adapter=rest needs auth=jwt: slurmrestd takes a token")
     if values["metrics_port"] == _PAGE_PORT:
         raise UsageError(f"deployment: metrics_port: {_PAGE_PORT} is that of the status page")
     sections = dict(extra.read(values["extra_configuration"], TAKEN, dict.fromkeys(READ)))
     return {
         "slurm_more": extra.lines(sections.pop("slurm", {}), 2),
         "more": extra.lines(sections.pop("bridge", {}), 2) + extra.lines(sections),
-        "token_file": f"{values['auth_path']}/token" if values["auth"] == "jwt" else "",
+        "token_file": f"{values['auth_path']}/token",
         "join": Join.TABLE.value if values["nodes"] else Join.INSTANCE_ID.value,
         "pairs": _pairs(values["nodes"]),
         "runs_on": _labels(values["runs_on"]),
@@ -148,10 +146,9 @@ DEPLOYMENT = Document(
     values={
         "image": Value(IMAGE_BY_DIGEST, REQUIRED, "Slurm's client tools and holdfast[bridge]"),
         "slurm_conf_configmap": Value(NAME, "slurm-conf", "the ConfigMap that holds slurm.conf"),
-        "auth": Value(
-            "jwt|key", "jwt", "the Secret holds a token of slurm_user, or Slurm's own key"
+        "slurm_auth_secret": Value(
+            NAME, "slurm-auth", "the Secret with a token of slurm_user, in its key `token`"
         ),
-        "slurm_auth_secret": Value(NAME, "slurm-auth", "that Secret; jwt: its key is `token`"),
         "auth_path": Value(PATH, "/etc/slurm-auth", "where it is mounted"),
         "namespace": _NAMESPACE,
         "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),

@@ -179,8 +179,7 @@ variable "bridge" {
 
     - `image`: Slurm's client tools of the cluster's release and `holdfast[bridge]`, by digest.
     - `slurm_conf_configmap`: the ConfigMap that holds slurm.conf.
-    - `auth`: `jwt` (the Secret holds a token of `slurm_user`) or `key` (it holds Slurm's own key).
-    - `slurm_auth_secret`, `auth_path`: that Secret, and where it is mounted.
+    - `slurm_auth_secret`, `auth_path`: the Secret with a token of `slurm_user` in its key `token`, and where it is mounted.
     - `slurm_user`, `uid`: the Slurm user that drains nodes.
     - `poll_s`: seconds between two queries of Slurm.
     - `metrics_port`: port of the bridge's metrics, for Prometheus.
@@ -189,7 +188,7 @@ variable "bridge" {
     - `events`: Events on Nodes for transitions.
     - `nodes`: Slurm's node name => the Kubernetes Node's; empty: Slurm's InstanceId is the Node's name.
     - `node_selector`: a label selector: the bridge ignores all other Nodes.
-    - `adapter`: `commands`, `pyslurm` (the image has the cluster's release of it), or `rest` (slurmrestd, with `auth` `jwt`).
+    - `adapter`: `commands`, `pyslurm` (the image has the cluster's release of it), or `rest` (slurmrestd).
     - `rest_url`: with `adapter` `rest`: where slurmrestd listens. The NetworkPolicy allows its port.
     - `unreadable_polls`: failed reads of Slurm until conditions become Unknown.
     - `connections`: requests to the API server at once.
@@ -204,7 +203,6 @@ variable "bridge" {
   type = object({
     image                = string
     slurm_conf_configmap = optional(string, "slurm-conf")
-    auth                 = optional(string, "jwt")
     slurm_auth_secret    = optional(string, "slurm-auth")
     auth_path            = optional(string, "/etc/slurm-auth")
     slurm_user           = optional(string, "holdfast")
@@ -243,10 +241,6 @@ variable "bridge" {
     error_message = "bridge.slurm_conf_configmap is \"${try(var.bridge.slurm_conf_configmap, "")}\", bridge.slurm_auth_secret is \"${try(var.bridge.slurm_auth_secret, "")}\": use small letters, digits and '-', as Kubernetes does."
   }
   validation {
-    condition     = var.bridge == null ? true : contains(["jwt", "key"], var.bridge.auth)
-    error_message = "bridge.auth is \"${try(var.bridge.auth, "")}\": use \"jwt\" or \"key\"."
-  }
-  validation {
     condition     = var.bridge == null ? true : can(regex("^/[\\w./@+-]*$", var.bridge.auth_path))
     error_message = "bridge.auth_path is \"${try(var.bridge.auth_path, "")}\": use an absolute path without blanks."
   }
@@ -273,10 +267,6 @@ variable "bridge" {
   validation {
     condition     = var.bridge == null ? true : (var.bridge.adapter == "rest" ? can(regex("^https?://[A-Za-z0-9.-]+:[0-9]{1,5}$", var.bridge.rest_url)) : var.bridge.rest_url == "")
     error_message = "bridge.adapter is \"${try(var.bridge.adapter, "")}\" and bridge.rest_url \"${try(var.bridge.rest_url, "")}\": with \"rest\" give http://HOST:PORT or https://HOST:PORT of slurmrestd, for example \"http://slurmrestd:6820\"; otherwise leave rest_url empty."
-  }
-  validation {
-    condition     = try(var.bridge.adapter, "") != "rest" || try(var.bridge.auth, "") == "jwt"
-    error_message = "bridge.adapter is \"rest\" and bridge.auth \"${try(var.bridge.auth, "")}\": use auth \"jwt\", because slurmrestd takes a token."
   }
   validation {
     condition = var.bridge == null ? true : alltrue([

@@ -18,6 +18,7 @@ from testbed.shape import RELEASES
 
 from tests import workers
 from tests.cpu_usage import CpuUsage
+from tests.summary import Result, terraform_lines
 
 GIVEN_ROOT = os.environ.get("HOLDFAST_TEST_ROOT", "")
 """A root made elsewhere (scripts/sandbox up --root): its release is tested as one more."""
@@ -118,6 +119,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in terminalreporter.getreports("rerun"):
         terminalreporter.section(f"failed at first: {report.nodeid}")
         report.toterminal(terminalreporter._tw)
+    lines = terraform_lines(_results(terminalreporter))
+    if lines:
+        terminalreporter.section("Terraform")
+        for line in lines:
+            terminalreporter.line(line)
+
+
+def _results(terminalreporter: pytest.TerminalReporter) -> Iterator[Result]:
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            # A skip is (file, line, reason).
+            place = report.longrepr if outcome == "skipped" else None
+            reason = place[2].removeprefix("Skipped: ") if isinstance(place, tuple) else ""
+            yield Result(report.nodeid, outcome, reason)
 
 
 @pytest.hookimpl(optionalhook=True)

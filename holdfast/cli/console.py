@@ -1,4 +1,5 @@
-"""The output of commands: the only module that writes to the terminal.
+"""The output of the commands that people type: of these, the only module that writes to the terminal.
+``holdfast run``, hooks and agent write logs of their own.
 
 Part of the output comes from users (job names, lines of logs, file names), so control characters are
 escaped. Tables are made in ``holdfast.text.tables``.
@@ -28,6 +29,11 @@ def say_coloured(text: str) -> None:
     parts = _COLOUR.split(text)
     parts[::2] = map(printable.page, parts[::2])
     _write(sys.stdout, "".join(parts))
+
+
+def say_document(text: str) -> None:
+    """Print a document exactly as it is: it goes to a file or another program."""
+    sys.stdout.write(text)
 
 
 def complain(text: str) -> None:

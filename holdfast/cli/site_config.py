@@ -79,6 +79,10 @@ class SiteConfig:
             complain(f"holdfast {command}: the configuration is invalid, using defaults: {line}")
         return USED_WRONGLY if self.problems else 0
 
+    def without_repetition(self, problem: str) -> str:
+        """The problem of another command, for the page: one that ``complain`` prints is only named."""
+        return "the configuration is invalid" if problem in self.problems else problem
+
     def kill_switches(self) -> list[str]:
         """One line for each kill switch on this machine: what it stops."""
         return list(kill_switches.described(self.path, check_names(self.path)))

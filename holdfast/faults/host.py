@@ -75,7 +75,7 @@ HOST_FAULTS: tuple[Fault, ...] = (
         "Slurm sets the node DOWN by itself. Check slurmd's log and restart it.", OWN,
     ),
     row(
-        "SLURMD_UNHEARD", "slurmd has not heard from slurmctld for a long time",
+        "SLURMD_UNHEARD", "slurmd has had no contact with slurmctld for a long time",
         (_WARN, FaultClass.NETWORK, Action.WAIT, False),
         "Check the network between them, and the node's state in Slurm.", OWN,
     ),
@@ -88,7 +88,7 @@ HOST_FAULTS: tuple[Fault, ...] = (
     row(
         "STEPD_KILLED", "the slurmstepd of a job's step was killed",
         (_WARN, FaultClass.HOST, Action.NONE, False),
-        "Its tasks went on without it, and srun would wait for ever. holdfast run requeues the job; end any other "
+        "Its tasks went on without it, and srun would wait without end. holdfast run requeues the job; end any other "
         "step with scancel JOB.STEP. The kernel log tells whether memory ran out.", OWN,
     ),
     row(

@@ -15,6 +15,8 @@ _GAP = "  "
 _LABEL_CHARS = 12
 """Where the text begins on a line like ``  reason    holdfast:XID79: …``."""
 _MIN_WIDTH = 20
+_LEAST = 3
+"""Characters for each other column beside a first column that keeps its width."""
 
 
 def table(rows: Iterable[Sequence[str]], width: int | None = None, indent: int = 0) -> str:
@@ -53,14 +55,23 @@ def _wrapped(cells: Sequence[Sequence[str]], width: int) -> list[str]:
 
 
 def _unbroken(cells: Sequence[Sequence[str]], width: int) -> list[bool]:
-    """The columns of single words, such as names: they keep their width if the other columns' words fit
-    beside them."""
+    """The columns that keep their width.
+
+    The first one has the names: it does so unless a name needs over half of the screen, or leaves the
+    other columns no room. Other columns of single words do if the words of all columns fit beside them.
+    """
     columns = list(zip(*cells, strict=True))
     longest = [
         max(len(word) for cell in column for word in cell.split() or [""]) for column in columns
     ]
-    fit = sum(longest) + len(_GAP) * (len(columns) - 1) <= width
-    return [fit and all(" " not in cell for cell in column) for column in columns]
+    others = len(columns) - 1
+    fit = sum(longest) + len(_GAP) * others <= width
+    room = width - (len(_GAP) + _LEAST) * others
+    keeps = [fit or longest[0] <= min(width // 2, room), *[fit] * others]
+    return [
+        keep and all(" " not in cell for cell in column)
+        for keep, column in zip(keeps, columns, strict=True)
+    ]
 
 
 def fitted(page: str, width: int | None = None) -> str:

@@ -94,7 +94,9 @@ CRONJOB = Document(
         "time_zone": Value(r"[A-Za-z0-9_+/-]+", "Etc/UTC", "of `at`, as Europe/Berlin"),
         "config_map": Value(NAME, "holdfast", "the ConfigMap with the nodes' holdfast.yaml"),
         "slurm_conf_configmap": Value(NAME, "slurm-conf", "the ConfigMap that holds slurm.conf"),
-        "slurm_auth_secret": Value(NAME, "slurm-auth", "the Secret with Slurm's authentication"),
+        "slurm_auth_secret": Value(
+            NAME, "slurm-auth", "the Secret with the key of sackd or munged"
+        ),
         "auth_path": Value(PATH, "/etc/slurm-auth", "where that Secret is mounted"),
         "state_claim": Value(f"({NAME})?", "", "a volume claim that keeps reports; empty: none"),
     },

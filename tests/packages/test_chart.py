@@ -88,7 +88,7 @@ EVERYTHING: dict[str, Any] = {
     },
 }
 
-KEY = {"bridge": {"image": IMAGE, "auth": "key", "nodes": {}, "adapter": "pyslurm"}}
+PYSLURM = {"bridge": {"image": IMAGE, "nodes": {}, "adapter": "pyslurm"}}
 
 
 def rendered(values: Mapping[str, Any], namespace: str, folder: Path) -> Mapping[str, Any]:
@@ -162,7 +162,9 @@ def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-@pytest.mark.parametrize("values", [DEFAULTS, EVERYTHING, KEY], ids=["defaults", "all", "key"])
+@pytest.mark.parametrize(
+    "values", [DEFAULTS, EVERYTHING, PYSLURM], ids=["defaults", "all", "pyslurm"]
+)
 def test_the_objects_are_those_of_holdfast_render(
     helm: Helm, chart: Path, values: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -189,17 +191,12 @@ def test_helm_lint(helm: Helm, chart_folder: Path, values: dict[str, Any], tmp_p
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("deployment", {"image": ""}, "bridge.image has no default; give it with --set bridge.image="),
     ("deployment", {"image": "holdfast:1"}, "an image with its digest"),
-    ("deployment", {"auth": "munge"}, "auth: must be one of jwt, key, got 'munge'"),
+    ("deployment", {"adapter": "sinfo"}, "must be one of commands, pyslurm, rest, got 'sinfo'"),
     ("deployment", {"uid": 0}, "a whole number from 1 to 999999, got '0'"),
     ("deployment", {"poll_s": 301}, "poll_s: '301' does not fit: seconds between two queries"),
     ("deployment", {"auth_path": "run/auth"}, "an absolute path without blanks"),
     ("deployment", {"nodes": {"w": "Node"}}, "nodes: 'w=Node' does not fit"),
     ("deployment", {"adapter": "rest"}, "adapter=rest and rest_url belong together"),
-    (
-        "deployment",
-        {"adapter": "rest", "rest_url": "http://a:1", "auth": "key"},
-        "adapter=rest needs auth=jwt: slurmrestd takes a token",
-    ),
     ("deployment", {"metrics_port": 9647}, "metrics_port: 9647 is that of the status page"),
     ("daemonset", {"max_unavailable": "0%"}, "max_unavailable: '0%' does not fit"),
     ("daemonset", {"slurmd": ["slurmd"]}, "slurmd: 'slurmd' does not fit"),

@@ -122,7 +122,6 @@ OF_ONE_VARIABLE: list[Case] = [
     ({"extra_configuration": {"agent": 1}}, '{"agent":1}', "give sections with their keys"),
     ({"namespace": "Holdfast"}, 'namespace is "Holdfast"', "small letters"),
     ({"bridge": {"image": "a/b:1"}}, 'bridge.image is "a/b:1"', "with its digest"),
-    ({"bridge": {**BRIDGE, "auth": "munge"}}, 'bridge.auth is "munge"', 'use "jwt" or "key"'),
     ({"bridge": {**BRIDGE, "auth_path": "x"}}, 'bridge.auth_path is "x"', "an absolute path"),
     ({"bridge": {**BRIDGE, "uid": 0}}, "bridge.uid is 0", "not root"),
     ({"bridge": {**BRIDGE, "poll_s": 0}}, "bridge.poll_s is 0", "0.1 to 300 seconds"),
@@ -240,10 +239,6 @@ WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"rest_url": SLURMRESTD}, "otherwise leave rest_url empty"),
     (
-        {"adapter": "rest", "rest_url": SLURMRESTD, "auth": "key"},
-        'bridge.adapter is "rest" and bridge.auth "key": use auth "jwt"',
-    ),
-    (
         {"nodes": {"worker-0": "node-a", "worker-1": "node-a"}},
         "map each Slurm node to a Kubernetes Node of its own",
     ),
@@ -271,12 +266,30 @@ WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
 ]
 """One at a time: OpenTofu shows the first error of a variable only."""
 
+WRONG_AGENT: list[tuple[dict[str, Any], str]] = [
+    ({"home": "opt/holdfast"}, '"opt/holdfast","/etc/holdfast/holdfast.yaml"'),
+    ({"slurmd": []}, "agent.slurmd is empty: name slurmd's program as slurmd sees it"),
+    ({"node_selector": {"a b": "c"}}, 'agent.node_selector is {"a b":"c"}: use labels'),
+    ({"max_unavailable": "0%"}, 'agent.max_unavailable is "0%": use a number of nodes'),
+    ({"priority_class": "High"}, 'agent.priority_class is "High": use the name of a'),
+    ({"memory_limit_mib": 127}, "agent.memory_limit_mib is 127: use a whole number from 128"),
+    ({"silent_s": 0.5}, "agent.silent_s is 0.5: use a whole number of seconds"),
+]
+
 
 @pytest.mark.parametrize(("wrong", "message"), WRONG_SETTINGS)
 def test_a_wrong_setting_of_the_bridge(
     root: Terraform, wrong: dict[str, Any], message: str
 ) -> None:
     answer = root.run("plan", **{**GOOD, "bridge": {**BRIDGE, **wrong}})
+    assert answer.status == 1
+    assert message in answer.text
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG_AGENT)
+def test_a_wrong_setting_of_the_agent(root: Terraform, wrong: dict[str, Any], message: str) -> None:
+    agent = {"image": BRIDGE["image"], **wrong}
+    answer = root.run("plan", **{**GOOD, "agent": agent})
     assert answer.status == 1
     assert message in answer.text
 

@@ -19,7 +19,6 @@ IMAGE = f"registry.example.org/holdfast@sha256:{'1' * 64}"
 BRIDGE: Mapping[str, object] = {
     "image": IMAGE,
     "slurm_conf_configmap": "conf",
-    "auth": "jwt",
     "slurm_auth_secret": "secret",
     "auth_path": "/etc/auth",
     "slurm_user": "bridge",
@@ -191,11 +190,10 @@ def objects(group: Mapping[str, str]) -> Mapping[str, Any]:
     return by_name("\n---\n".join(group.values()))
 
 
-@pytest.mark.parametrize("auth", ["jwt", "key"])
 @pytest.mark.parametrize("on", [True, False])
-def test_the_cluster(here: Terraform, auth: str, on: bool) -> None:
+def test_the_cluster(here: Terraform, on: bool) -> None:
     switch = str(on).lower()
-    bridge = {**BRIDGE, "auth": auth, "cordon": on, "taint": not on, "drain_on_cordon": on}
+    bridge = {**BRIDGE, "cordon": on, "taint": not on, "drain_on_cordon": on}
     bridge |= {"worker_pods": WORKER_PODS} if on else OTHER_BRIDGE
     agent = AGENT if on else {**AGENT, "node_selector": {}, "max_unavailable": "3", "silent_s": 61}
     here.ok(

@@ -22,7 +22,7 @@ examples:
   holdfast faults XID79             its runbook; so does 79
   holdfast faults SXID12028         an NVSwitch's; so does 12028
   holdfast faults C04               a code of holdfast diagnose
-  holdfast faults nvlink training   every fault that speaks of both words
+  holdfast faults nvlink training   every fault that contains both words
   holdfast faults --class storage --json
 
 exit status: 0 found, 1 nothing found, 2 used wrongly
@@ -32,6 +32,8 @@ _FIRST_SXID = 10_000
 """NVIDIA numbers SXids from here; no Xid has more than three digits."""
 
 _WIDTH = 88
+_WITH_CLASS = 100
+"""Below this width the table has no column CLASS: the titles need the room."""
 _NUMBER = re.compile(r"(S?XID)(\d{1,9})")
 
 _SEVERITY = {
@@ -111,10 +113,10 @@ def _signature(words: Sequence[str]) -> dict[str, str] | None:
 
 
 def _signature_page(row: dict[str, str]) -> str:
-    facts = [(name, row[name]) for name in ("class", "suspect", "retry", "pattern")]
-    return "\n".join(
-        [f"{row['code']}: {row['title']}", *(_line(name, text) for name, text in facts)]
-    )
+    facts = [_line(name, row[name]) for name in ("do", "suspect", "retry", "class")]
+    # in one line: a break within a regular expression would change it
+    pattern = f"  {'pattern':<9} {row['pattern']}"
+    return "\n".join([f"{row['code']}: {row['title']}", *facts, pattern])
 
 
 def _matches(row: Fault, words: Sequence[str]) -> bool:
@@ -153,19 +155,21 @@ def _as_json(row: Fault) -> dict[str, Any]:
 
 
 def _list(rows: Iterable[Fault]) -> str:
-    head = ("CODE", "SEVERITY", "CLASS", "ACTION", "DRAINS", "TITLE")
+    width = screen_width()
+    wide = width is None or width >= _WITH_CLASS
+    head = ("CODE", "SEVERITY", *(["CLASS"] if wide else []), "ACTION", "DRAINS", "TITLE")
     body = [
         (
             row.code,
             row.severity.name.lower(),
-            row.fault_class.value,
+            *([row.fault_class.value] if wide else []),
             row.action.value,
             "yes" if row.drains else "no",
             row.title,
         )
         for row in rows
     ]
-    return table([head, *body], screen_width())
+    return table([head, *body], width)
 
 
 def _page(row: Fault) -> str:

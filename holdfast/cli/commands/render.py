@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from holdfast.cli.console import complain, say_document
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.render.document import Document, suggest
 
@@ -91,9 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         text = _values(arguments.what) if arguments.values else _render(arguments)
     except HoldfastError as error:
-        sys.stderr.write(f"holdfast render: {error}\n")
+        complain(f"holdfast render: {error}")
         return 2
-    sys.stdout.write(text)
+    say_document(text)
     return 0
 
 

@@ -14,6 +14,9 @@ from demonstration.live import shortened
 from demonstration.scenario import Scenario
 from demonstration.stages import CATALOGUE, Seen, missing, table
 
+SLOWEST = 1.5
+"""As pods: how many times as long the next training step may take as without pods."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -37,7 +40,16 @@ class Outcome:
         of_baseline = self.baseline.problems if self.baseline else []
         not_seen = [f"not observed: {title}" for title in missing(self.seen)]
         beside = self.without_pods.problems if self.without_pods else []
-        return [*not_seen, *self.scenario.problems, *of_baseline, *beside, *self.problems]
+        slow = self._too_slow_as_pods
+        return [*not_seen, *self.scenario.problems, *of_baseline, *beside, *slow, *self.problems]
+
+    @property
+    def _too_slow_as_pods(self) -> list[str]:
+        ratio = self.next_step_ratio
+        if ratio is None or ratio <= SLOWEST:
+            return []
+        text = f"as pods the next step took {ratio:.2f} times as long as without"
+        return [f"{text}; at most {SLOWEST:.2f}"]
 
     @property
     def ettr(self) -> Ettr | None:
@@ -63,6 +75,12 @@ class Outcome:
     @property
     def next_step_without_pods_s(self) -> float | None:
         return _after_s(self.without_pods, "next_step") if self.without_pods else None
+
+    @property
+    def next_step_ratio(self) -> float | None:
+        """Fault to the next training step: as pods, divided by the same without pods."""
+        pods_s, without_s = self.next_step_s, self.next_step_without_pods_s
+        return pods_s / without_s if pods_s and without_s else None
 
 
 def _after_s(scenario: Scenario, key: str) -> float | None:
@@ -113,9 +131,8 @@ def _beside_pods(outcome: Outcome, other: Scenario) -> list[str]:
     for key in ("drain", "requeue", "restart", "next_step", "taint"):
         first, second = (_exact_s(_after_s(run, key)) for run in (outcome.scenario, other))
         lines.append(f"{CATALOGUE[key]:<34}{first:>15}   {second:>24}")
-    pods_s, without_s = outcome.next_step_s, outcome.next_step_without_pods_s
-    if pods_s and without_s:
-        lines.append(f"As pods the next step took {pods_s / without_s:.2f} times as long.")
+    if outcome.next_step_ratio:
+        lines.append(f"As pods the next step took {outcome.next_step_ratio:.2f} times as long.")
     return lines
 
 

@@ -106,7 +106,7 @@ FILES: Mapping[str, tuple[str, Source]] = {
             path="",
             fixed=_marks("bridge"),
             given={
-                "token_file": mark("include `holdfast.token_file` ."),
+                "token_file": mark("printf `%s/token` .Values.bridge.auth_path"),
                 "join": mark(
                     f"ternary `{Join.TABLE.value}` `{Join.INSTANCE_ID.value}`"
                     " (gt (len .Values.bridge.nodes) 0)"

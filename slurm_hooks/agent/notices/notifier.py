@@ -92,7 +92,7 @@ class Notifier:
         if len(told) >= self._config.notify.max_per_hour:
             if uid not in self._limited:
                 self._limited.add(uid)
-                log.warning("notices of a user are no longer told", uid=uid, limit="max_per_hour")
+                log.warning("notices of a user are no longer sent", uid=uid, limit="max_per_hour")
             return False
         self._limited.discard(uid)
         told.append(now)

@@ -12,6 +12,17 @@ _RETRY = {
     "hold": "a person must decide",
     "fail": "no retry, the program must be corrected",
 }
+_DO = {
+    Retry.PLAIN: "Start the job again.",
+    Retry.ONCE: "Start the job again, once. If it fails in the same way, find the cause first.",
+    Retry.AFTER_A_WHILE: "Start the job again after some minutes.",
+    Retry.ROLLED_BACK: "Start the job again from a checkpoint before the newest one.",
+    Retry.EXCLUDING: "Start the job again on other nodes.",
+    Retry.NEVER: "Find the cause before you start the job again.",
+    Retry.NOT_AT_ALL: "Correct the program: a retry would fail in the same way.",
+    Retry.UNDECIDED: "Look for the cause in other lines: this one does not tell it.",
+}
+_NO_FAILURE = (Kind.PROGRESS, Kind.PLACE)
 _SUSPECT = {
     Suspect.YES: "the node that printed the line",
     Suspect.NO: "no node",
@@ -56,12 +67,21 @@ def describe(code: str) -> dict[str, str] | None:
     return _row(row, f"{_TITLES[row.kind]}, found in a log", _SUSPECT[row.suspect])
 
 
+def _what_to_do(row: Signature, suspect: str) -> str:
+    if row.kind in _NO_FAILURE:
+        return "Nothing: this is no failure."
+    if row.suspect is Suspect.NO:
+        return _DO[row.retry]
+    return f"{_DO[row.retry]} Check {suspect}: holdfast explain NODE."
+
+
 def _row(row: Signature, title: str, suspect: str) -> dict[str, str]:
     retry = RETRY_OF[row.retry]
     once = ", once" if row.retry is Retry.ONCE else ""
     return {
         "code": row.code,
         "title": title,
+        "do": _what_to_do(row, suspect),
         "class": CLASS_OF[row.kind],
         "suspect": suspect,
         "retry": f"{retry}: {_RETRY[retry]}{once}",

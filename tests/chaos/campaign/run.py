@@ -5,7 +5,7 @@
 3. No job stays RUNNING without progress.
 4. Holdfast has no more nodes out of service than its budget allows, but for the seconds that a withdrawal takes.
 
-Each node has a thread that draws its story from the seed; one more thread kills daemons, one runs jobs, one watches
+Each node has a thread that draws its faults from the seed; one more thread kills daemons, one runs jobs, one watches
 the rules. Threads race one another, so a seed repeats what is done, and nearly when.
 """
 
@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 from tests.chaos.campaign.daemons import Daemons
 from tests.chaos.campaign.jobs import Jobs
+from tests.chaos.campaign.node_faults import NodeFaults
 from tests.chaos.campaign.shared import Campaign, Violation
-from tests.chaos.campaign.story import Story
 from tests.chaos.campaign.watch import Watch
 
 
@@ -41,21 +41,21 @@ def run(campaign: Campaign) -> list[Violation]:
         )
         for work in (Daemons(campaign).run, Jobs(campaign).run)
     ]
-    stories = [
+    per_node = [
         threading.Thread(
             target=_guarded,
             args=(
                 campaign,
-                Story(campaign, node.name).run,
+                NodeFaults(campaign, node.name).run,
             ),
         )
         for node in campaign.box.nodes
     ]
-    for thread in (watch, *others, *stories):
+    for thread in (watch, *others, *per_node):
         thread.start()
-    for thread in stories:
+    for thread in per_node:
         thread.join()
-    campaign.stories_over.set()
+    campaign.nodes_done.set()
     for thread in others:
         thread.join()
     campaign.over.set()

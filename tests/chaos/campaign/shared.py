@@ -25,7 +25,7 @@ FAULTS: tuple[tuple[str, ...], ...] = (
     ("clock-skew", "--seconds", "-3600"),
     ("clock-skew", "--seconds", "90"),
 )  # fmt: skip
-"""What a node's story draws from. Each of them is over once it is healed; none waits for a person."""
+"""Each node draws its faults from these. Each is over once it is healed; none waits for a person."""
 
 SAVED_S = 7.0
 """slurmctld saves a node's state up to 5 s after a change; what was not saved dies with it."""
@@ -90,7 +90,7 @@ class Campaign:
         self._left = faults
         self._lock = threading.Lock()
         self._begin = time.monotonic()
-        self.stories_over = threading.Event()
+        self.nodes_done = threading.Event()
         self.over = threading.Event()
 
     @property
@@ -98,8 +98,8 @@ class Campaign:
         return time.monotonic() - self._begin
 
     def going(self) -> bool:
-        """Whether the nodes' stories go on."""
-        return not self.stories_over.is_set()
+        """Whether faults still happen on a node."""
+        return not self.nodes_done.is_set()
 
     def watching(self) -> bool:
         return not self.over.is_set()

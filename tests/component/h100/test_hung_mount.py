@@ -18,7 +18,9 @@ python=$2; server=$3
 "$python" -I "$server" "$1/mnt"
 cat "$1/mnt/any" 2>"$1/said" & reader=$!
 state() { sed 's/.*) //; s/ .*//' "/proc/$reader/stat"; }
-until [ "$(state)" = D ]; do sleep 0.05; done
+# For longer than its start from a disk takes, on a busy machine too.
+looks=0
+until [ $looks = 10 ]; do if [ "$(state)" = D ]; then looks=$((looks + 1)); else looks=0; fi; sleep 0.05; done
 kill -9 $reader; sleep 0.3
 echo "after SIGKILL: $(state)"
 "$python" -I "$server" --end "$1/mnt"

@@ -194,6 +194,8 @@ def _detect(box: Box, node: str, case: Case, outcome: Outcome) -> None:
         _wait(lambda: code in verdicts.codes(), f"{code} as well", SEEN_S)  # noqa: B023
     if case.drains:
         _wait(lambda: cluster.drained(box, node), f"{node} drained", SEEN_S)
+        # A resume before the agent has seen its own drain counts as a drain that was lost.
+        _wait(lambda: bool(verdicts.read().get("drained")), "the agent knows its drain", SEEN_S)
         outcome.reason = cluster.reason(box, node)
     elif cluster.drained(box, node) and case.ends is not Ends.PERSON:
         raise AssertionError(f"{case.words} drained: {cluster.reason(box, node)}")

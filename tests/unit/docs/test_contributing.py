@@ -28,7 +28,7 @@ def run(tree: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The copy, with the five blocks typed in."""
+    """The copy, with the six blocks typed in."""
     copy = tmp_path_factory.mktemp("tree")
     for name in ("holdfast", "slurm_hooks", "k8s_bridge", "scripts/testbed"):
         shutil.copytree(TREE / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))

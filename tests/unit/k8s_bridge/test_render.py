@@ -76,15 +76,20 @@ def test_a_namespace_of_somebody_else_is_not_among_the_objects() -> None:
     assert all(one in with_it for one in without)
 
 
-@pytest.mark.parametrize(("auth", "file"), [("jwt", "/etc/auth/token"), ("key", "")])
-def test_slurm_is_asked_with_a_token_unless_the_site_has_none(auth: str, file: str) -> None:
-    text = render_text("deployment", image=IMAGE, auth=auth, auth_path="/etc/auth")
+def test_slurm_is_asked_with_a_token() -> None:
+    text = render_text("deployment", image=IMAGE, auth_path="/etc/auth")
     config, deployment = yaml.safe_load_all(text)
     section = yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"]
-    assert section["slurm_token_file"] == file
+    assert Path(section["slurm_token_file"]) == Path("/etc/auth/token")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts["slurm-auth"] == "/etc/auth"
+
+
+def test_slurms_own_key_is_no_way_to_authenticate() -> None:
+    """Clients of auth/slurm ask a daemon's socket and never read the key; the pod has no sackd."""
+    with pytest.raises(UsageError, match="auth"):
+        render_text("deployment", image=IMAGE, auth="key")
 
 
 @pytest.mark.parametrize("image", ["a/b:1", "a/b", "a/b@sha256:0", f"a/b@sha512:{'0' * 64}"])
@@ -276,7 +281,7 @@ def test_the_adapter_is_in_the_pods_configuration(adapter: str, tmp_path: Path) 
     assert load_section(file, "slurm", SlurmConfig).adapter.value == adapter
 
 
-def test_slurmrestd_is_in_the_pods_configuration_and_needs_a_token(tmp_path: Path) -> None:
+def test_slurmrestd_is_in_the_pods_configuration(tmp_path: Path) -> None:
     rest = {"image": IMAGE, "adapter": "rest", "rest_url": "http://slurmrestd:6820"}
     config, _ = yaml.safe_load_all(render_text("deployment", **rest))
     file = tmp_path / "holdfast.yaml"
@@ -285,8 +290,6 @@ def test_slurmrestd_is_in_the_pods_configuration_and_needs_a_token(tmp_path: Pat
     assert load_section(file, "slurm", SlurmConfig).rest_url == "http://slurmrestd:6820"
     with pytest.raises(UsageError, match="adapter=rest and rest_url belong together"):
         render_text("deployment", image=IMAGE, adapter="rest")
-    with pytest.raises(UsageError, match="adapter=rest needs auth=jwt"):
-        render_text("deployment", **rest, auth="key")
 
 
 def test_the_kill_switch_is_made_in_the_pods_namespace() -> None:

@@ -94,6 +94,9 @@ def main(argv: Sequence[str]) -> int:
         complain(f"holdfast explain: Slurm knows no {kind} {arguments.what}{_hint(kind)}")
         return 1
     report["kill_switches"] = found.kill_switches()
+    if kind == "node":
+        problem = found.without_repetition(report["kubernetes_problem"])
+        report["kubernetes_problem"] = problem
     _show(report, width, as_one_json=arguments.json)
     if report["slurm_problem"]:
         complain(f"holdfast explain: Slurm does not answer: {report['slurm_problem']}")

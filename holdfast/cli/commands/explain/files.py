@@ -18,7 +18,10 @@ from holdfast.adapters import safe_file
 from holdfast.adapters.typed_json import typed
 from holdfast.drain_status import AgentReport
 from holdfast.policy.ownership import DrainRecord
+from holdfast.version import WIRE
+from holdfast.vocabulary import Status
 
+_STATUSES = frozenset(status.value for status in Status)
 _BOOT_ID = Path("sys/kernel/random/boot_id")
 _MAX_VERDICT_BYTES = 4 << 20
 _MAX_JOURNAL_BYTES = 32 << 20
@@ -40,7 +43,7 @@ class Journal:
 
 def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] | None:
     """This node's verdict file, if this is the node ``name`` (None: any name). ``expired``: it no longer
-    counts, for example after a reboot."""
+    counts, for example after a reboot. The rules are those of ``slurm_hooks.node.verdict_file``."""
     try:
         data = safe_file.read_bytes(run / "verdict", max_bytes=_MAX_VERDICT_BYTES)
     except OSError:
@@ -52,7 +55,9 @@ def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] |
         detail = json.loads(rest)
     except (ValueError, RecursionError):
         detail = None
-    if len(words) < 4 or not isinstance(detail, dict):
+    if len(words) != 4 or words[0] not in _STATUSES:
+        return None
+    if not isinstance(detail, dict) or detail.get("status") != words[0]:
         return None
     if name is not None and detail.get("node", name) != name:
         return None
@@ -105,6 +110,8 @@ def _why_stale(words: Sequence[str], procfs: Path) -> str:
         expires_s = int(words[1])
     except (OSError, ValueError, IndexError):
         return "its age is unknown"
+    if words[3] != WIRE:
+        return f"of another format ({words[3][:40]})"
     if words[2] != boot_id:
         return "written before the last boot"
     if uptime_s > expires_s + 1:

@@ -100,7 +100,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _show(found: SiteConfig, slurm: SlurmCli, slow: Slow, *, as_one_json: bool) -> int:
     rows, jobs, silent = read_slurm(slurm)
-    out = [row for row in rows if row[1].out_of_service]
+    out = [row for row in rows or () if row[1].out_of_service]
     document = report(found, rows, jobs, slow, silent)
     if as_one_json:
         say_json({**document, "out_of_service": [as_json(*row) for row in out]})
@@ -111,13 +111,14 @@ def _show(found: SiteConfig, slurm: SlurmCli, slow: Slow, *, as_one_json: bool) 
     return 1 if silent else 0
 
 
-def read_slurm(slurm: SlurmCli) -> tuple[list[Row], list[QueuedJob] | None, str]:
-    """Nodes and jobs, and why slurmctld does not answer."""
+def read_slurm(slurm: SlurmCli) -> tuple[list[Row] | None, list[QueuedJob] | None, str]:
+    """Nodes and jobs, ``None`` for what was not read, and why slurmctld does not answer."""
+    rows = None
     try:
         rows = [(node, drain_status(node)) for node in slurm.nodes()]
         return rows, slurm.queue(), ""
     except CommandError as error:
-        return [], None, str(error)
+        return rows, None, str(error)
 
 
 def read_slow(pool: ThreadPoolExecutor) -> Slow:
@@ -149,22 +150,24 @@ def bridge_plan() -> tuple[int | None, str]:
 
 def report(
     found: SiteConfig,
-    rows: Sequence[Row],
+    rows: Sequence[Row] | None,
     jobs: Sequence[QueuedJob] | None,
     slow: Slow,
     silent: str,
 ) -> dict[str, Any]:
-    """The state of the cluster as JSON. Times in epoch seconds."""
+    """The state of the cluster as JSON. Times in epoch seconds; None: Slurm did not tell."""
     now = datetime.now(timezone.utc)
     switches = {row["name"]: row.get("kill_switches") or [] for row in slow.rows}
-    bridge = sum(status.owner is Owner.BRIDGE and status.out_of_service for _, status in rows)
+    charged = None if rows is None else _budget(found, rows)  # notes the problems of its section
+    problem = found.without_repetition(slow.bridge_problem)
+    bridge = sum(status.owner is Owner.BRIDGE and status.out_of_service for _, status in rows or ())
     return {
         "cluster": found.cluster.cluster,
         "at": int(now.timestamp()),
         "time": since(now),
         "slurm_problem": silent,
-        "summary": summary(rows),
-        "budget": None if silent else _budget(found, rows),
+        "summary": None if rows is None else summary(rows),
+        "budget": charged,
         "jobs": None if jobs is None else _jobs(jobs),
         "lemons": {
             rating: [str(row["name"]) for row in slow.rows if row.get("rating") == rating]
@@ -172,7 +175,7 @@ def report(
         },
         "history_problem": slow.history_problem,
         "kill_switches": {"this_host": found.kill_switches(), "nodes": by_name(switches)},
-        "bridge": {"drained": bridge, "pending": slow.pending, "problem": slow.bridge_problem},
+        "bridge": {"drained": bridge, "pending": slow.pending, "problem": problem},
     }
 
 

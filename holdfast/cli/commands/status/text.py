@@ -30,7 +30,7 @@ def page(report: Report, out: Sequence[Row], width: int | None = None) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     yield f"{report['cluster']} at {report['time']}"
-    if report["slurm_problem"]:
+    if report["summary"] is None:
         yield "  slurm     does not answer"
     else:
         yield f"  nodes     {report['summary']}"
@@ -42,6 +42,8 @@ def _lines(report: Report) -> Iterator[str]:
             f"  jobs      {states or 'none'}; {len(jobs['requeued'])} requeued before, "
             f"{jobs['held']} held"
         )
+    elif report["summary"] is not None:
+        yield f"  jobs      not known here: {report['slurm_problem']}"
     yield from _history(report)
     yield from (f"  here      {text}" for text in report["kill_switches"]["this_host"])
     yield f"  bridge    {_bridge(report['bridge'])}"

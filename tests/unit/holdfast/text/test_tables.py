@@ -32,6 +32,23 @@ def test_cells_wrap_at_words_and_lose_nothing(width: int) -> None:
     assert lines[-1].split() == list(ROWS[2])
 
 
+def test_the_first_column_is_never_broken_within_a_word() -> None:
+    """It has the names by which a person goes on: a part of one finds nothing."""
+    rows = [("CODE", *("LONGHEADING",) * 6), ("GPU_RECOVERY_ACTION", *("some-long-word",) * 6)]
+    lines = table(rows, 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.split()[0] == "GPU_RECOVERY_ACTION" for line in lines)
+
+
+@pytest.mark.parametrize("width", [24, 36, 40, 60, 80])
+def test_a_narrow_screen_loses_no_character(width: int) -> None:
+    for size in (4, 12, 17, 20, 30, 40):
+        rows = [("CODE", *("LONGHEADING",) * 6), ("Q" * size, *("some-long-word",) * 6)]
+        text = table(rows, width)
+        assert max(map(len, text.splitlines())) <= width
+        assert sorted("".join(text.split())) == sorted("".join(map("".join, rows)))
+
+
 def test_without_a_width_each_row_is_one_line() -> None:
     lines = table(ROWS).splitlines()
     assert len(lines) == len(ROWS)

@@ -23,9 +23,6 @@
 {{- with .Values.bridge -}}
 {{- if .enabled -}}
 {{- if ne (eq .adapter "rest") (ne .rest_url "") }}{{ fail "bridge: adapter=rest and rest_url belong together" }}{{ end -}}
-{{- if and (eq .adapter "rest") (ne .auth "jwt") -}}
-{{- fail "bridge: adapter=rest needs auth=jwt: slurmrestd takes a token" -}}
-{{- end -}}
 {{- if eq (include "holdfast.text" .metrics_port) "9647" -}}
 {{- fail "bridge: metrics_port: 9647 is that of the status page" -}}
 {{- end -}}
@@ -80,10 +77,6 @@
 {{- define "holdfast.more" -}}
 {{- range $key, $value := index .Values.bridge.extra_configuration "bridge" }}{{ printf "\n      %s: %s" $key (toJson $value) }}{{ end -}}
 {{- range $name, $section := omit .Values.bridge.extra_configuration "slurm" "bridge" }}{{ printf "\n    %s: %s" $name (toJson $section) }}{{ end -}}
-{{- end }}
-
-{{- define "holdfast.token_file" -}}
-{{- if eq .Values.bridge.auth "jwt" }}{{ .Values.bridge.auth_path }}/token{{ end -}}
 {{- end }}
 
 {{/* Ports of the NetworkPolicy's egress: DNS, those in network_policy.ports, and slurmrestd's. */}}

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.cli.commands import faults
 from holdfast.faults import FAULTS
+from slurm_hooks.job.signatures import SIGNATURES
 
 
 def ran(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -71,6 +72,41 @@ def test_a_class_alone_lists_all_of_it(capsys: pytest.CaptureFixture[str]) -> No
     assert {row["code"] for row in rows} == {
         code for code, row in FAULTS.items() if row.fault_class.value == "storage"
     }
+
+
+@pytest.mark.parametrize(
+    ("code", "do"),
+    [
+        ("U08", "Correct the program: a retry would fail in the same way."),
+        (
+            "C04",
+            "Start the job again on other nodes. Check the node that printed the line: holdfast explain NODE.",
+        ),
+        ("P00", "Nothing: this is no failure."),
+    ],
+)
+def test_a_code_of_a_log_says_first_what_to_do(
+    code: str, do: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = ran(capsys, code)
+    assert status == 0
+    assert " ".join(out.partition("\n  suspect")[0].split()).endswith(f"do {do}")
+    [pattern] = [row.pattern for row in SIGNATURES if row.code == code]
+    assert out.endswith(f"\n  pattern   {pattern}\n")
+    assert json.loads(ran(capsys, code, "--json")[1])[0]["do"] == do
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_every_code_is_whole_on_a_screen(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    status, out, _ = ran(capsys)
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= width
+    head, *rows = out.splitlines()
+    assert [row.split()[0] for row in rows if not row.startswith(" ")] == list(FAULTS)
+    assert ("CLASS" in head.split()) == (width >= 100)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,13 @@ def test_a_missing_stage_of_the_other_run_is_a_problem_and_shown_as_such() -> No
     assert rows[4].split()[-3:] == ["7.50", "s", "-"]
 
 
+def test_pods_that_are_much_slower_are_a_problem() -> None:
+    assert outcome(run(5.0)).all_problems == [], "1.5 times as long"
+    (problem,) = outcome(run(4.9)).all_problems
+    assert problem == "as pods the next step took 1.53 times as long as without; at most 1.50"
+    assert as_json(outcome(run(4.9)))["ok"] is False
+
+
 def test_the_result_has_both_times() -> None:
     found = json.loads(json.dumps(as_json(outcome(run(6.0)))))
     assert found["ok"] is True

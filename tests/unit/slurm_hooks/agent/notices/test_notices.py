@@ -236,7 +236,7 @@ def test_a_user_cannot_send_without_a_limit(
     answers = [notifier.take(NOTICE) for _ in range(5)]
     assert answers == ["", ""] + ["too many notices of this user"] * 3
     assert notifier.take(replace(NOTICE, owner=ME + 1)) == "", "another user's own limit"
-    assert capsys.readouterr().err.count("no longer told") == 1
+    assert capsys.readouterr().err.count("no longer sent") == 1
 
 
 def test_the_queue_has_a_limit(tmp_path: Path, sendmail: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.cli.commands.explain.command import node_with_kubernetes
-from holdfast.cli.commands.explain.files import local_verdict, read_journal
+from holdfast.cli.commands.explain.files import agent_report, local_verdict, read_journal
 from holdfast.cli.commands.explain.text import job_page, kubernetes_lines, node_page
 from holdfast.cli.commands.nodes import as_json
 from holdfast.config.schema import PathsConfig
@@ -71,10 +71,11 @@ def verdict(
 ) -> None:
     finding = {"code": "XID79", "severity": "fatal", "subject": "GPU-3", "detail": "fell off"}
     detail = {
+        "status": first.split()[0],
         "node": name,
         "at": N2_AT + 60.5,
         "findings": [finding, {**finding, "code": "IB_FLAP", "left_s": 600.0, "mode": "observe"}],
-        "facts": {"GPUs": "7 of 8 answer", "mounts": "2 in order"},
+        "facts": {"GPUs": "7 of 8 answer", "mounts": "2 OK"},
         "decision": {"action": "drain", "reason": "r", **decision},
     }
     (cluster / "run" / "verdict").write_text(f"{first}\n{json.dumps(detail)}\n")
@@ -93,7 +94,7 @@ def test_a_node_that_holdfast_drained(cluster: Path, capsys: pytest.CaptureFixtu
     status, out, _ = run(capsys, "explain", "n2")
     assert status == 0
     assert f"decision  drain: {why}" in out
-    assert "facts     GPUs 7 of 8 answer; mounts 2 in order" in out
+    assert "facts     GPUs 7 of 8 answer; mounts 2 OK" in out
     assert "(mode observe: does not drain); counts until" in out
     assert out.count("mode observe") == 1
     assert "history   no events yet" in out
@@ -160,6 +161,17 @@ def test_a_typed_reason_is_a_persons_on_the_node_itself(
     _, out, _ = run(capsys, "explain", "n2")
     assert "owner     a person or another tool (user root)" in out
     assert "Reboot the node" not in out
+
+
+def test_a_problem_of_the_configuration_is_said_once(
+    cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (cluster / "holdfast.yaml").open("a") as config:
+        config.write("slrum: {}\n")
+    status, out, err = run(capsys, "explain", "n2")
+    assert status == 2
+    assert (out + err).count("unknown section") == 1
+    assert "kubernetes not known here: the configuration is invalid\n" in out
 
 
 def silence(cluster: Path) -> None:
@@ -378,11 +390,32 @@ def test_an_outdated_verdict_is_blind(cluster: Path, first: str, why: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["", "bad", "bad 1 b holdfast/1", "bad 1 b holdfast/1\n[]", "\n{}"]
+    "text",
+    [
+        "",
+        "bad",
+        "bad 1 b holdfast/1",
+        "bad 1 b holdfast/1\n[]",
+        "\n{}",
+        'good 1 b holdfast/1\n{"status": "good"}',
+        'ok 1 b holdfast/1\n{"status": "bad"}',
+        "ok 1 b holdfast/1\n{}",
+        'ok 1 b holdfast/1 more\n{"status": "ok"}',
+    ],
 )
 def test_an_invalid_verdict_file_is_no_verdict(cluster: Path, text: str) -> None:
     (cluster / "run" / "verdict").write_text(text)
     assert local_verdict(cluster / "run", cluster / "proc", "n2") is None
+
+
+def test_a_verdict_of_another_format_counts_as_for_the_hooks(cluster: Path) -> None:
+    verdict(cluster, "bad 130 b-1 holdfast/2")
+    found = local_verdict(cluster / "run", cluster / "proc", "n2")
+    assert found is not None
+    assert (found["status"], found["expired"]) == ("blind", True)
+    assert "of another format (holdfast/2)" in found["expired_reason"]
+    report = agent_report(found)
+    assert report is None or not report.fresh
 
 
 def test_a_journal_is_found_near_the_working_folder(tmp_path: Path) -> None:

@@ -52,12 +52,13 @@ def job(number: int, state: str = "RUNNING", restarts: int = 0, reason: str = "N
 
 
 def shown(tmp_path: Path, width: int | None = None, **parts: Any) -> str:
-    rows = [(one, drain_status(one)) for one in parts.pop("nodes", NODES)]
+    nodes = parts.pop("nodes", NODES)
+    rows = None if nodes is None else [(one, drain_status(one)) for one in nodes]
     silent = parts.pop("silent", "")
     jobs = parts.pop("jobs", [job(1), job(2, "PENDING", 3, "JobHeldUser"), job(3, restarts=1)])
     found = SiteConfig(path=tmp_path / "holdfast.yaml")
     document = report(found, rows, None if silent else jobs, Slow(**parts), silent)
-    return page(document, [row for row in rows if row[1].out_of_service], width)
+    return page(document, [row for row in rows or () if row[1].out_of_service], width)
 
 
 def test_everything_is_on_one_screen(tmp_path: Path) -> None:
@@ -97,10 +98,47 @@ def test_what_is_not_known_here_is_not_shown_as_healthy(tmp_path: Path) -> None:
     assert "lemons    not known here: no answer in 40 s" in text
     assert "switches  of other nodes not known here: no answer in 40 s" in text
     assert "bridge    1 node drained for a kubectl cordon; not known here: no kubeconfig" in text
-    text = shown(tmp_path, silent="timed out", nodes=[], pending=2)
+    text = shown(tmp_path, silent="timed out", nodes=None, pending=2)
     assert "slurm     does not answer" in text
     assert "in service" not in text
     assert "bridge    2 changes pending (holdfast bridge --plan): does it run?" in text
+
+
+def test_the_nodes_are_shown_without_a_queue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = shlex.quote(str(DATA))
+    for tool, script in (
+        (
+            "scontrol",
+            f'case "$*" in *--json) cat {data}/nodes.json ;; *) cat {data}/nodes.txt ;; esac',
+        ),
+        ("squeue", "echo slurm_load_jobs error: Zero Bytes were transmitted >&2; exit 1"),
+    ):
+        (tmp_path / tool).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / tool).chmod(0o755)
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "holdfast.yaml"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    why = "squeue: exit status 1: slurm_load_jobs error: Zero Bytes were transmitted"
+    assert main.main(["status"]) == 1
+    captured = capsys.readouterr()
+    assert "nodes     4 nodes: 1 in service" in captured.out
+    assert f"jobs      not known here: {why}\n" in captured.out
+    assert "slurm     does not answer" not in captured.out
+    assert captured.err == f"holdfast status: Slurm does not answer: {why}\n"
+    assert main.main(["status", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in document["out_of_service"]] == ["n2", "n3", "n4"]
+    assert (document["jobs"], document["slurm_problem"]) == (None, why)
+    assert document["budget"]["used"] >= 0
+
+
+def test_a_problem_of_the_configuration_is_said_once(tmp_path: Path) -> None:
+    line = "holdfast.yaml:1: slrum: unknown section"
+    found = SiteConfig(path=tmp_path / "holdfast.yaml", problems={line: None})
+    for problem, words in ((line, "the configuration is invalid"), ("no answer", "no answer")):
+        text = page(report(found, [], [], Slow(bridge_problem=problem), ""), [])
+        assert f"bridge    not known here: {words}" in text.splitlines()[-1]
 
 
 def test_many_requeued_jobs_are_cut(tmp_path: Path) -> None:

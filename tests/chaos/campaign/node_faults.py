@@ -17,7 +17,7 @@ RETURN_S = 180.0
 """A healed node is back in service by then: a boot, two re-checks and a wait, on a busy machine."""
 
 
-class Story:
+class NodeFaults:
     """What happens on one node."""
 
     def __init__(self, campaign: Campaign, node: str) -> None:
