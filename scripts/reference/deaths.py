@@ -15,8 +15,9 @@ _HEAD = """\
 
 What `holdfast run` does in each case. `scripts/bench deaths --slurm RELEASE` causes all of them on
 real Slurm and compares what followed with this table: how each attempt ended, the job's last state,
-what counts against it, and its nodes. It prints the results; with `--page` they are in
-[benchmarks.md](../benchmarks.md). The rules are in [restarts.md](restarts.md).
+what counts against it, and its nodes. It prints the results; with `--page` it writes them to
+[benchmarks.md](../benchmarks.md). Times there are medians; the goal for 26.05 counts jobs of
+`--requeue=expedite` only. The rules are in [restarts.md](restarts.md).
 
 `attempts`: how each attempt of the job ends. `restart`, `requeue`, `hold` and `fail` are decisions of
 Holdfast; `others`: a person or Slurm has ended it; `lost`: its launcher was killed; `done`: it
