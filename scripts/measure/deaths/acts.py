@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -182,7 +183,8 @@ def _kill(job: RunningJob, wanted: Callable[[list[str], int], bool], node: str =
         there = job.box.pids(node or job.runs()[0][0])
         found = [pid for pid, argv in there if wanted(argv, pid)]
         for pid in found:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # srun's child ends with it
+                os.kill(pid, signal.SIGKILL)
         return bool(found)
 
     until(once, f"a process of job {job.job_id} to kill", 20)
