@@ -82,7 +82,10 @@ def test_install_upgrade_rollback_uninstall(
     assert "These kill switches are on: bridge, all" in notes
     second = made(server, before)
     assert {"DaemonSet/slurm/holdfast-agent", "ConfigMap/slurm/holdfast-off"} <= second.keys()
-    assert {"PodMonitor/slurm/holdfast-agent", "PrometheusRule/slurm/holdfast-agent"} <= second.keys()
+    assert {
+        "PodMonitor/slurm/holdfast-agent",
+        "PrometheusRule/slurm/holdfast-agent",
+    } <= second.keys()
     assert deployment(server)["image"] == OTHER
 
     # A refused upgrade changes nothing.
