@@ -11,6 +11,7 @@ import pytest
 WITH_BOX = ("tests/chaos", "tests/contract/test_slurm.py", "tests/e2e", "tests/hostile")
 OWN_BOX = (
     "tests/chaos/test_campaign.py",
+    "tests/e2e/install/test_bridge_page.py",
     "tests/e2e/install/test_page.py",
     "tests/terraform/test_pods.py",
 )
@@ -20,7 +21,7 @@ WITH_API_SERVER = "tests/contract"
 LONGEST_FIRST = (
     "e2e/job",
     "e2e/node",
-    "e2e/install/test_page.py",
+    "e2e/install",
     "e2e/detection",
     "chaos",
     "e2e",

@@ -78,12 +78,13 @@ def start(box: RunningBox, say: Callable[[str], None]) -> None:
         return
     kube.provision(box.kubectl, workers(box.shape), bridge=box.shape.holdfast)
     if box.shape.holdfast:
-        _log_in(box, plane)
+        log_in(box)
     say(f"{box.shape.nodes} Nodes and worker Pods")
 
 
-def _log_in(box: RunningBox, plane: kube.ControlPlane) -> None:
-    """Write the bridge's kubeconfig."""
+def log_in(box: RunningBox) -> None:
+    """Write the bridge's kubeconfig. Its ServiceAccount must exist."""
+    plane = _plane(box.folder, box.shape)
     login = box.path(BRIDGE_KUBECONFIG)
     login.parent.mkdir(parents=True, exist_ok=True)
     login.touch(mode=0o600)

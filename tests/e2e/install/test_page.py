@@ -6,9 +6,7 @@ the cluster is as it was found.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,19 +14,18 @@ from pathlib import Path
 import pytest
 import yaml
 from testbed.box import Box
-from testbed.paths import TREE
 
 from holdfast.version import VERSION
 from tests.e2e import cluster
 from tests.e2e.install import found
 from tests.e2e.install.page import Page, changed, without
+from tests.e2e.install.person import Person, slurm_alone
 from tests.e2e.install.storm import Storm, of_all_jobs, started
 from tests.e2e.verdicts import Verdicts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 NEXT = "9.9.9"
-CHECKOUT = "/mnt/inference/checkout"
 ENOUGH = "/mnt/training/enough"
 CONFIG = "/etc/holdfast/holdfast.yaml"
 SIMULATED = "kmsg: /sim/kmsg, sysfs: /sim/sys"
@@ -46,48 +43,13 @@ NOT_RUN = {
 
 @pytest.fixture
 def box(release: str) -> Iterator[Box]:
-    """Slurm alone."""
-    if os.geteuid() != 0:
-        pytest.fail("the end-to-end tests need root: run them with sudo", pytrace=False)
-    name = f"install-{release}-{os.getpid()}"
-    running = Box.up(name, slurm=release, owner_pid=os.getpid(), holdfast=False)
+    running = slurm_alone(release, nodes=4)
     yield running
     running.down()
 
 
-class Administrator:
-    """Follows the page on the machines of a box, whose nodes share /etc, /opt and /usr."""
-
-    def __init__(self, box: Box) -> None:
-        self.box, self.page = box, Page("install.md", NOT_RUN)
-        self.checkout = box.folder / "mnt/inference/checkout"
-
-    def on_a_node(self, script: str) -> str:
-        """What has to be on every node, and is then, because the nodes share it."""
-        return self._run("worker-0", script)
-
-    def on_every_node(self, script: str) -> str:
-        return "".join(self._run(node.name, script) for node in self.box.nodes)
-
-    def on_the_controller(self, script: str) -> str:
-        return self.box.run(["sh", "-euc", script], timeout_s=120).stdout
-
-    def _run(self, node: str, script: str) -> str:
-        at = f"cd {CHECKOUT}\n{script}"
-        return self.box.node(node).run(["sh", "-euc", at], timeout_s=300).stdout
-
-    def check_out(self, version: str) -> None:
-        shutil.rmtree(self.checkout, ignore_errors=True)
-        names = ("pyproject.toml", "README.md", "LICENSE", "holdfast", "slurm_hooks", "k8s_bridge")
-        self.checkout.mkdir()
-        for name in names:
-            if (TREE / name).is_dir():
-                shutil.copytree(TREE / name, self.checkout / name)
-            else:
-                shutil.copy(TREE / name, self.checkout / name)
-        for name in ("pyproject.toml", "holdfast/version.py"):
-            path = self.checkout / name
-            path.write_text(path.read_text().replace(f'"{VERSION}"', f'"{version}"', 1))
+class Administrator(Person):
+    """Follows install.md."""
 
     def program(self) -> str:
         """The commands of step 1; Debian's package of venv is in the sandbox, which has no network."""
@@ -188,7 +150,7 @@ def add_lines(path: Path, printed: str) -> None:
 
 
 def test_the_cluster_is_as_it_was_found_and_no_job_is_touched(box: Box) -> None:
-    person = Administrator(box)
+    person = Administrator(box, Page("install.md", NOT_RUN))
     untouched = found.look(box)
     assert found.holdfast_processes(box) == []
 
