@@ -1,0 +1,127 @@
+"""Pods on the newest Slurm with auth/slurm: slurmctld in its pod, and a bridge with sackd beside it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from testbed.box import Box
+from testbed.shape import CONTROLLER
+from testbed.terraform import example
+
+from tests.e2e import cluster
+from tests.terraform.pods import (
+    SLOW_S,
+    acts_without_a_token,
+    in_box,
+    in_bridge,
+    inputs,
+    kube_nodes,
+    remove_what_stays,
+    started,
+)
+from tests.terraform.program import Terraform
+
+pytestmark = [pytest.mark.terraform, pytest.mark.timeout(1200)]
+
+RELEASE = "26.05"
+NODE = "worker-0"
+STAYS_S = 4.0
+"""Longer than kubelet and its controllers need to start a pod again."""
+
+POD = ("pod", "controller-0", "--namespace=soperator")
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    with started("ctld", nodes=1, slurm=RELEASE, auth="slurm") as running:
+        yield running
+
+
+def up(box: Box) -> bool:
+    return "is UP" in box.run(["scontrol", "ping"], check=False).stdout
+
+
+def container(box: Box) -> dict[str, Any]:
+    pod = json.loads(box.kubectl("get", *POD, "--output=json"))
+    (found,) = pod["status"]["containerStatuses"]
+    assert isinstance(found, dict)
+    return found
+
+
+def long_job(box: Box) -> str:
+    """A job that runs; it is in slurmctld's saved state."""
+    words = ["sbatch", "--parsable", "--output=/dev/null", "--wrap", "srun sleep 600"]
+    job = box.run(words, user="alice").stdout.strip()
+    cluster.wait_for(lambda: state(box, job) == "RUNNING", "the job running")
+    return job
+
+
+def state(box: Box, job: str) -> str:
+    shown = box.run(["squeue", "--noheader", "--format=%T", "--jobs", job], check=False)
+    return shown.stdout.strip()
+
+
+def test_slurmctld_runs_in_a_pod_that_kubelet_starts_again(box: Box) -> None:
+    pid = box.daemons()["slurmctld"]
+    assert "/kubepods" in Path(f"/proc/{pid}/cgroup").read_text()
+    assert container(box)["restartCount"] == 0
+    job = long_job(box)
+    box.run(["scontrol", "reconfigure"])
+    cluster.wait_for(lambda: up(box), "slurmctld after a reconfiguration", SLOW_S)
+    assert container(box)["restartCount"] == 0
+    box.signal_daemon("slurmctld", signal.SIGKILL)
+    cluster.wait_for(lambda: container(box)["restartCount"] == 1, "a restart by kubelet", SLOW_S)
+    cluster.wait_for(lambda: up(box), "slurmctld", SLOW_S)
+    assert state(box, job) == "RUNNING"
+    box.run(["scancel", job])
+
+
+def test_a_fault_of_slurmctld_lasts_until_it_is_healed(box: Box) -> None:
+    job = long_job(box)
+    for kind in ("slurmctld-stopped", "slurmctld-killed"):
+        box.fault(CONTROLLER, kind)
+        time.sleep(STAYS_S)
+        assert not up(box)
+        assert ("slurmctld" in box.daemons()) == (kind == "slurmctld-stopped")
+        box.heal(CONTROLLER, kind)
+        cluster.wait_for(lambda: up(box), f"slurmctld after {kind}", SLOW_S)
+        assert state(box, job) == "RUNNING"
+    box.run(["scancel", job])
+
+
+def test_slurmctld_gets_older_state_back(box: Box) -> None:
+    drain = ["scontrol", "update", f"nodename={NODE}", "state=drain", "reason=mine"]
+    box.run(drain)
+    assert cluster.drained(box, NODE)
+    box.fault(CONTROLLER, "slurmctld-restored")
+    cluster.wait_for(lambda: up(box), "slurmctld", SLOW_S)
+    cluster.wait_for(lambda: cluster.in_service(box, NODE), "the drain forgotten", SLOW_S)
+
+
+def test_sackd_beside_the_bridge_agents_as_pods_and_nothing_left(
+    program: Path, config: Path, tree: Path, box: Box
+) -> None:
+    before, values = kube_nodes(box), {**inputs(box), "slurm_auth": "slurm"}
+    terraform = in_box(program, config, tree, box)
+    terraform.ok("init")
+    terraform.ok("apply", "-auto-approve", **values)
+    assert terraform.run("plan", "-detailed-exitcode", **values).status == 0
+    version = in_bridge(box, "scontrol", "--version")
+    assert version.startswith(f"slurm {RELEASE}"), version
+    acts_without_a_token(box, NODE, "/etc/slurm-auth/slurm.key", "sackd")
+    box.fault(NODE, "gpu-lost", "--gpu", "3")
+    cluster.wait_for(lambda: cluster.drained(box, NODE), "drained by an agent in a pod", SLOW_S)
+    cluster.wait_for(lambda: bool(cluster.taints(box, NODE)), "the bridge's taint")
+    box.heal(NODE)
+    cluster.wait_for(lambda: cluster.in_service(box, NODE), "in service", SLOW_S)
+    cluster.wait_for(lambda: not cluster.taints(box, NODE), "the taint removed")
+    terraform.ok("destroy", "-auto-approve", **values)
+    assert example.left_behind(box) == []
+    remove_what_stays(box)
+    assert kube_nodes(box) == before
