@@ -59,10 +59,11 @@ def test_the_daemonset(server: ApiServer) -> None:
     assert "daemonset.apps/holdfast-agent created" in dry_run(server, every_node)
 
 
-@pytest.mark.parametrize("claim", ["", "holdfast-reports"])
-def test_the_inspections(server: ApiServer, claim: str) -> None:
+@pytest.mark.parametrize(("claim", "auth"), [("", "munge"), ("holdfast-reports", "slurm")])
+def test_the_inspections(server: ApiServer, claim: str, auth: str) -> None:
     image = "registry.example.org/holdfast:1"
-    text = render_text("inspection-cronjob", image=image, days="Mon,Fri", state_claim=claim)
+    own = {"days": "Mon,Fri", "state_claim": claim, "auth": auth}
+    text = render_text("inspection-cronjob", image=image, **own)
     assert "cronjob.batch/holdfast-inspection created (server dry run)" in dry_run(server, text)
     with pytest.raises(KubectlError, match="timeZone"):
         dry_run(server, render_text("inspection-cronjob", image=image, time_zone="Europe/Nowhere"))

@@ -49,9 +49,11 @@ def test_the_charts_objects(
     assert {name: text for name, text in answers.items() if text} == {}
 
 
-def test_the_cronjob(kubeconform: Path, schemas: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("auth", ["munge", "slurm"])
+def test_the_cronjob(kubeconform: Path, schemas: Path, tmp_path: Path, auth: str) -> None:
     """It is the only object of `holdfast render` that the chart lacks."""
-    text = render_text("inspection-cronjob", image="registry.example.org/holdfast:1")
+    image = "registry.example.org/holdfast:1"
+    text = render_text("inspection-cronjob", image=image, auth=auth)
     objects = [one for one in yaml.safe_load_all(text) if one]
     answers = judged(kubeconform, schemas, objects, tmp_path)
     assert "CronJob/holdfast-inspection" in answers

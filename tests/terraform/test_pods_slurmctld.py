@@ -14,6 +14,7 @@ from testbed.box import Box
 from testbed.shape import CONTROLLER
 from testbed.terraform import example
 
+from holdfast.cli.commands.render import render_text
 from tests.e2e import cluster
 from tests.terraform.pods import (
     SLOW_S,
@@ -104,6 +105,34 @@ def test_slurmctld_gets_older_state_back(box: Box) -> None:
     cluster.wait_for(lambda: cluster.in_service(box, NODE), "the drain forgotten", SLOW_S)
 
 
+def inspects_as_root(box: Box) -> None:
+    """`holdfast inspect` from a pod: sackd beside it signs as root, and its tasks run on the node."""
+    conf = "/etc/holdfast/holdfast.yaml"
+    box.kubectl("-n", "holdfast", "create", "configmap", "holdfast", f"--from-file={conf}")
+    document = render_text(
+        "inspection-cronjob", image=box.shape.bridge_image, auth="slurm", checks="host"
+    )
+    box.kubectl("apply", "-f", "-", stdin=document)
+    job = "inspection-now"
+    words = ("create", "job", "--from=cronjob/holdfast-inspection", job)
+    box.kubectl("-n", "holdfast", *words)
+
+    def status() -> dict[str, Any]:
+        shown = json.loads(box.kubectl("-n", "holdfast", "get", "job", job, "--output=json"))
+        return dict(shown["status"])
+
+    def ended() -> bool:
+        return {"Complete", "Failed"} & {one["type"] for one in status().get("conditions", ())} != set()
+
+    cluster.wait_for(ended, "the inspection ended", SLOW_S)
+    page = box.kubectl("-n", "holdfast", "logs", f"job/{job}", "--container=inspect")
+    assert NODE in page
+    assert status().get("succeeded") == 1, page
+    names = ("cronjob/holdfast-inspection", "job/inspection-now", "configmap/holdfast")
+    box.kubectl("-n", "holdfast", "delete", *names)
+    cluster.wait_for(lambda: cluster.in_service(box, NODE), "no reservation left")
+
+
 def test_sackd_beside_the_bridge_agents_as_pods_and_nothing_left(
     program: Path, config: Path, tree: Path, box: Box
 ) -> None:
@@ -112,6 +141,7 @@ def test_sackd_beside_the_bridge_agents_as_pods_and_nothing_left(
     terraform.ok("init")
     terraform.ok("apply", "-auto-approve", **values)
     assert terraform.run("plan", "-detailed-exitcode", **values).status == 0
+    inspects_as_root(box)
     version = in_bridge(box, "scontrol", "--version")
     assert version.startswith(f"slurm {RELEASE}"), version
     acts_without_a_token(box, NODE, "/etc/slurm-auth/slurm.key", "sackd")
