@@ -9,6 +9,7 @@ from testbed.kube.local import ApiServer, KubectlError
 
 from holdfast.cli.commands.render import render_text
 from holdfast.monitoring.dashboards import DASHBOARDS
+from k8s_bridge.render import AUTH
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,9 @@ def test_the_rights_and_the_deployment(server: ApiServer) -> None:
     )
     server.kubectl("create", "namespace", "123")
     assert "created" in dry_run(server, render_text("deployment", image=IMAGE, namespace="123"))
+    for auth in AUTH:
+        text = render_text("deployment", image=IMAGE, auth=auth)
+        assert "deployment.apps/holdfast-bridge created" in dry_run(server, text)
     output = dry_run(server, render_text("deployment", image=IMAGE))
     assert "deployment.apps/holdfast-bridge created (server dry run)" in output
     assert "configmap/holdfast-bridge created (server dry run)" in output
