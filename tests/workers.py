@@ -11,6 +11,7 @@ import pytest
 WITH_BOX = ("tests/chaos", "tests/contract/test_slurm.py", "tests/e2e", "tests/hostile")
 OWN_BOX = (
     "tests/chaos/test_campaign.py",
+    "tests/terraform/test_demo.py",
     "tests/terraform/test_pods.py",
     "tests/terraform/test_pods_slurmctld.py",
 )
@@ -25,6 +26,7 @@ LONGEST_FIRST = (
     "e2e",
     "terraform/test_pods.py",
     "terraform/test_pods_slurmctld.py",
+    "terraform/test_demo.py",
     "hostile",
     "contract",
     "packages",
