@@ -145,7 +145,7 @@ def test_sackd_beside_the_bridge_agents_as_pods_and_nothing_left(
     assert terraform.run("plan", "-detailed-exitcode", **values).status == 0
     inspects_as_root(box)
     version = in_bridge(box, "scontrol", "--version")
-    assert version.startswith(f"slurm {RELEASE}"), version
+    assert f" {RELEASE}." in version
     acts_without_a_token(box, NODE, "/etc/slurm-auth/slurm.key", "sackd")
     box.fault(NODE, "gpu-lost", "--gpu", "3")
     cluster.wait_for(lambda: cluster.drained(box, NODE), "drained by an agent in a pod", SLOW_S)
