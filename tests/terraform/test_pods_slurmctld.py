@@ -115,6 +115,11 @@ def inspects_as_root(box: Box) -> None:
         "inspection-cronjob", image=box.shape.bridge_image, auth="slurm", checks="host"
     )
     box.kubectl("apply", "-f", "-", stdin=document)
+    cluster.wait_for(
+        lambda: cluster.slurm_node(box, NODE)["state"] == ["IDLE"],
+        "the node idle: others are not inspected",
+        SLOW_S,
+    )
     job = "inspection-now"
     words = ("create", "job", "--from=cronjob/holdfast-inspection", job)
     box.kubectl("-n", "holdfast", *words)
