@@ -110,7 +110,8 @@ def test_the_admission_policy_denies_and_is_about_the_bridges_account_alone() ->
     assert found["failurePolicy"] == "Fail"
     (condition,) = (one["expression"] for one in found["matchConditions"])
     account = 'request.userInfo.username == "system:serviceaccount:slurm:holdfast-bridge"'
-    assert condition.startswith(f"{account} && !(") and condition.endswith(")")
+    assert condition.startswith(f"{account} && !(")
+    assert condition.endswith(")")
     assert {one["reason"] for one in found["validations"]} == {"Forbidden"}
     bindings = [
         one["spec"]
