@@ -168,7 +168,10 @@ def test_a_new_namespace_of_workloads_waits_for_its_rights(
         assert running._watch.look()
         assert loop.stopped
 
-    work = iter((one, lambda _: running.stop()))
+    def two(_: Loop) -> None:
+        running.stop()
+
+    work = iter((one, two))
 
     def make(parts: Parts, tools: Tools) -> Loop:
         used.append(parts.policy.workloads.namespaces)
