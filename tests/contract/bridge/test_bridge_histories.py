@@ -1,6 +1,6 @@
 """Random histories of persons, agents, slurm-operator, replaced machines and killed bridges, on a real slurmctld
-and a real API server together. Each run has other histories, for 30 s; ``HOLDFAST_BRIDGE_HISTORIES_S=3600`` has
-more of them, and ``HOLDFAST_BRIDGE_HISTORY=NAME`` repeats the one of a failure.
+and a real API server together. Each run has other histories (``tests/contract/histories.py``), for 30 s;
+``HOLDFAST_BRIDGE_HISTORIES_S=3600`` has more of them, and ``HOLDFAST_BRIDGE_HISTORY=NAME`` repeats one that failed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from testbed.paths import cache
 from testbed.rootfs import roots
 
 from k8s_bridge.config import BridgeConfig
+from tests.contract.histories import steps, various
 from tests.contract.real_nodes import RealCluster
 from tests.contract.real_slurm import USER, RealSlurm
 from tests.unit.k8s_bridge.fake_cluster import Violation
-from tests.unit.k8s_bridge.strangers import STEPS, WORKERS, run_steps
+from tests.unit.k8s_bridge.strangers import WORKERS, run_steps
 
 LASTS_S = float(os.environ.get("HOLDFAST_BRIDGE_HISTORIES_S", "30"))
 REPEATED = os.environ.get("HOLDFAST_BRIDGE_HISTORY", "")
-WITHOUT = {"human_drains_without_a_reason"}
-"""scontrol refuses a drain without a reason."""
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a slurmctld of its own needs root"),
@@ -48,17 +47,16 @@ def test_no_decision_is_lost_and_a_fixed_point_is_reached(
     api_server: ApiServer, bridge_policy: BridgeConfig, slurm: ManySlurmNodes
 ) -> None:
     policy = dataclasses.replace(bridge_policy, slurm_user=USER)
-    steps = sorted(STEPS.keys() - WITHOUT)
-    first, end = time.time_ns(), time.monotonic() + LASTS_S
-    done = 0
-    while not done or (time.monotonic() < end and not REPEATED):
-        name = REPEATED or f"{first}-{done}"
+    end = time.monotonic() + LASTS_S
+    for done, name in enumerate([REPEATED] if REPEATED else various(str(time.time_ns()))):
+        if done and time.monotonic() > end:
+            break
         chance = random.Random(name)
+        names = steps(chance)
         cluster = RealCluster(api_server, policy, partial(RealSlurm, slurm))
         try:
-            run_steps(chance.choices(steps, k=12), cluster.policy, chance, cluster)
+            run_steps(names, cluster.policy, chance, cluster)
         except Violation as error:
             raise Violation(f"HOLDFAST_BRIDGE_HISTORY={name}: {error}") from None
         finally:
             cluster.remove()
-        done += 1
