@@ -121,6 +121,12 @@ def _up(words: list[str]) -> int:
     parser.add_argument(
         "--pods", action="store_true", help="kubelets run, and no bridge: deploy it yourself"
     )
+    parser.add_argument(
+        "--without-holdfast",
+        dest="holdfast",
+        action="store_false",
+        help="Slurm alone: install Holdfast yourself (docs/howto/install.md)",
+    )
     args = parser.parse_args(words)
     begin = time.monotonic()
     is_new = Box.look(args.name) is None
@@ -131,6 +137,7 @@ def _up(words: list[str]) -> int:
         owner_pid=args.owner_pid,
         root=args.root,
         pods=args.pods,
+        holdfast=args.holdfast,
     )
     took = f"up after {time.monotonic() - begin:.1f} s" if is_new else "up already"
     print(f"box '{args.name}' is {took}: {box.shape.nodes} nodes, Slurm {box.shape.slurm}")

@@ -34,6 +34,9 @@ NODE_PATH = (
 USERS = {"alice": 2001, "bob": 2002, "restd": 2003, "holdfast": 2004}
 """alice and bob run jobs, restd the REST daemon, holdfast (a Slurm Administrator) the bridge."""
 
+DISKS = Path("/opt/disks")
+"""In a box without Holdfast: what each node has written below /var/lib."""
+
 KUBE_PROGRAMS = Path("/opt/kube/bin")
 POD_ROOT = Path("/opt/pods/root")
 """Root of a Kubernetes node, in a box with pods; ``machine`` mounts a writable copy of it."""
@@ -77,6 +80,11 @@ class Shape:
     @property
     def node_names(self) -> tuple[str, ...]:
         return tuple(node_name(index) for index in range(self.nodes))
+
+    @property
+    def holdfast(self) -> bool:
+        """It is installed: its files, its lines of slurm.conf, and its rights in Kubernetes."""
+        return self.hooks
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=1)

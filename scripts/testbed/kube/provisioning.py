@@ -18,13 +18,23 @@ BRIDGE_ACCOUNT = "holdfast-bridge"
 _FIELD_MANAGER = "--field-manager=kubelet"
 
 
-def provision(kubectl: Kubectl, workers: Sequence[Worker], now: datetime | None = None) -> None:
-    """Create the objects of a Soperator cluster; existing ones are brought to the same state."""
+def provision(
+    kubectl: Kubectl,
+    workers: Sequence[Worker],
+    now: datetime | None = None,
+    *,
+    bridge: bool = True,
+) -> None:
+    """Create the objects of a Soperator cluster; existing ones are brought to the same state.
+
+    ``bridge``: also its rights.
+    """
     stamp = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
     _apply(kubectl, json.dumps(as_list(objects(workers, stamp))))
     statuses = as_list([pod_status(worker, stamp) for worker in workers])
     _apply(kubectl, json.dumps(statuses), "--subresource=status")
-    grant_bridge(kubectl)
+    if bridge:
+        grant_bridge(kubectl)
 
 
 def provision_for_kubelets(kubectl: Kubectl, workers: Sequence[Worker], image: str) -> None:

@@ -76,19 +76,20 @@ def start(box: RunningBox, say: Callable[[str], None]) -> None:
     if box.shape.pods:
         _start_pods(box, plane, say)
         return
-    try:
-        kube.provision(box.kubectl, workers(box.shape))
-    except SandboxError as error:
-        if box.shape.bridge:
-            raise
-        say(f"no bridge: {error}")
-        return
+    kube.provision(box.kubectl, workers(box.shape), bridge=box.shape.holdfast)
+    if box.shape.holdfast:
+        log_in(box)
+    say(f"{box.shape.nodes} Nodes and worker Pods")
+
+
+def log_in(box: RunningBox) -> None:
+    """Write the bridge's kubeconfig. Its ServiceAccount must exist."""
+    plane = _plane(box.folder, box.shape)
     login = box.path(BRIDGE_KUBECONFIG)
     login.parent.mkdir(parents=True, exist_ok=True)
     login.touch(mode=0o600)
     os.chown(login, USERS["holdfast"], USERS["holdfast"])
     login.write_text(kube.bridge_kubeconfig(box.kubectl, plane))
-    say(f"{box.shape.nodes} Nodes and worker Pods")
 
 
 def _start_pods(box: RunningBox, plane: kube.ControlPlane, say: Callable[[str], None]) -> None:

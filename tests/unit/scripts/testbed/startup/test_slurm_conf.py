@@ -37,6 +37,11 @@ def test_hooks_are_configured_only_with_the_product(four: Shape) -> None:
     assert conf["HealthCheckNodeState"] == "ANY"
     bare = Shape(name="b", nodes=1, slurm="24.11", root="/r")
     assert "/opt/holdfast" not in slurm_conf(bare)
+    # What `holdfast render slurm-conf` has to add is missing, and what needs it.
+    assert "PrologFlags" not in settings(slurm_conf(bare))
+    assert "nohold_on_prolog_fail" not in slurm_conf(bare)
+    assert "enable_stepmgr" not in slurm_conf(bare)
+    assert "enable_stepmgr" in settings(slurm_conf(four))["SlurmctldParameters"]
 
 
 def test_with_pods_the_daemonset_starts_the_agents_and_not_the_health_check(four: Shape) -> None:
