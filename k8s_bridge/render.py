@@ -93,7 +93,15 @@ def _rbac(values: Mapping[str, str]) -> Mapping[str, object]:
         "conditions": _cel_list(CONDITIONS),
         "types": ", ".join(CONDITIONS),
         "kept": _cel_list(_WRITTEN_BY_THE_SERVER),
+        "inlined": _inlined,
     }
+
+
+def _inlined(expression: str, parts: Mapping[str, str]) -> str:
+    """A CEL expression without variables: the conditions of a match have none."""
+    for name, part in parts.items():
+        expression = expression.replace(f"variables.{name}", f"({part})")
+    return expression
 
 
 def _account(namespace: str) -> str:

@@ -146,8 +146,10 @@ def policy(**values: str) -> dict[str, Any]:
 def test_the_admission_policy_denies_and_is_about_the_bridges_account_alone() -> None:
     found = policy(namespace="slurm")
     assert found["failurePolicy"] == "Fail"
+    (condition,) = (one["expression"] for one in found["matchConditions"])
     account = 'request.userInfo.username == "system:serviceaccount:slurm:holdfast-bridge"'
-    assert [one["expression"] for one in found["matchConditions"]] == [account]
+    assert condition.startswith(f"{account} && !(")
+    assert condition.endswith(")")
     assert {one["reason"] for one in found["validations"]} == {"Forbidden"}
     bindings = [
         one["spec"]
@@ -155,6 +157,19 @@ def test_the_admission_policy_denies_and_is_about_the_bridges_account_alone() ->
         if one["kind"] == "ValidatingAdmissionPolicyBinding"
     ]
     assert bindings == [{"policyName": "holdfast-bridge", "validationActions": ["Deny"]}]
+
+
+def test_a_write_that_breaks_any_rule_meets_the_condition_of_the_policy() -> None:
+    """The API server looks at the validations only then."""
+    found = policy(cordon="false")
+    (condition,) = (one["expression"] for one in found["matchConditions"])
+    checks = [one["expression"] for one in found["validations"]]
+    for variable in found["variables"]:
+        inlined = f"({variable['expression']})"
+        checks = [check.replace(f"variables.{variable['name']}", inlined) for check in checks]
+    assert len(checks) == 8
+    assert condition.endswith(f" && !( ({') && ('.join(checks)}))")
+    assert "variables" not in condition
 
 
 def test_every_condition_of_ours_is_in_the_policy() -> None:
