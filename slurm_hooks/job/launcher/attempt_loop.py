@@ -33,6 +33,7 @@ from slurm_hooks.job.past_attempts import (
     past,
 )
 from slurm_hooks.job.progress import slow_watch
+from slurm_hooks.job.progress.failure_evidence import BAD_NODE, FailureEvidence
 from slurm_hooks.job.progress.folder_state import Abandonable
 from slurm_hooks.job.progress.hang_watch import HangWatch
 from slurm_hooks.job.progress.silence import HangLimits
@@ -42,7 +43,8 @@ from slurm_hooks.job.resume.environment import child_environment
 from slurm_hooks.job.resume.search import Search, search
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.rank_hosts import rank_hosts
-from slurm_hooks.job.step.run_step import StepEnd, StepPlan, run_step
+from slurm_hooks.job.step.run_step import StepEnd, run_step
+from slurm_hooks.job.step.termination import StepPlan
 from slurm_hooks.settings.notify import JobEvent
 
 _JOURNAL_S = 10.0
@@ -68,6 +70,7 @@ class AttemptLoop:
         self._proved, self._step_began = "", 0.0
         self._limit = TimeLimit(None, checkpoints_left.Left, tools.signals.send)
         self._hang: HangWatch | None = None
+        self._evidence: FailureEvidence | None = None
         self._slow = SlowWatch()
         self.started = False
         self.last_code = 0
@@ -164,10 +167,13 @@ class AttemptLoop:
     def _run_step(self, choice: Choice, hang: HangWatch) -> StepEnd:
         journal, config, paths = self._tools.journal, self._tools.config, self._job.paths
         argv = filled(self._job.command, choice.chosen, paths)
+        attempt = attempt_id(self._job, self._tools, self._number)
+        evidence = FailureEvidence(attempt, self._look.nodes, self._job.checkpoints, argv, say)
+        self._evidence = evidence
         plan = StepPlan(
             argv=argv,
             env=child_environment(
-                os.environ, choice, self._number, journal.path, paths, hang.environment()
+                os.environ, choice, self._number, journal.path, paths, evidence.environment()
             ),
             watch=self._watch,
             end_tasks=lambda steps: self._actions.end_tasks(self._number, steps),
@@ -175,11 +181,12 @@ class AttemptLoop:
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._look.nodes),
             on_terminated=lambda: journal.add("terminated", attempt=self._number),
-            on_started=lambda listener: self._listen(listener, hang),
+            on_started=lambda listener: self._listen(listener, hang, evidence),
+            evidence=evidence,
         )
         journal.add("step_start", attempt=self._number, command=shlex.join(argv))
         self.started, self._step_began = True, time.monotonic()
-        end = hang.ended(run_step(plan, self._tools.signals))
+        end = hang.ended(evidence.ended(run_step(plan, self._tools.signals)))
         self.last_code = end.exit_code
         journal.add(
             "step_end",
@@ -192,8 +199,9 @@ class AttemptLoop:
         )
         return end
 
-    def _listen(self, listener: Listener, hang: HangWatch) -> None:
+    def _listen(self, listener: Listener, hang: HangWatch, evidence: FailureEvidence) -> None:
         hang.listen(listener)
+        evidence.listen(listener)
         self._slow = SlowWatch()
         listener.hear = self._slow.hear
 
@@ -221,7 +229,9 @@ class AttemptLoop:
             self._proved = self._proved or self._search.proved(time.monotonic() - self._step_began)
             why = self._proved or self._limit.look(snapshot.job, time.time())
             return why or (self._hang.look(snapshot.job, time.monotonic()) if self._hang else "")
-        return f"bad node: {', '.join(map(str, fatal))}"
+        if self._evidence:
+            self._evidence.lost = frozenset(fault.node for fault in fatal if fault.is_gone)
+        return f"{BAD_NODE}{', '.join(map(str, fatal))}"
 
     def _after(self, end: StepEnd, choice: Choice, history: Sequence[JournalAttempt]) -> int | None:
         decision = self._limit.ended(end)
