@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import zipfile
@@ -14,7 +13,7 @@ import pytest
 
 from slurm_hooks.job.diagnosis.causes import diagnose
 from slurm_hooks.job.diagnosis.lines.line import Diagnosis, LogLine
-from slurm_hooks.job.progress import failure_evidence
+from slurm_hooks.job.progress import checkpoint_writer, failure_evidence
 from slurm_hooks.job.progress.failure_evidence import FailureEvidence
 from slurm_hooks.job.progress.ranks.report import Collected, RankReport
 from slurm_hooks.job.step.kill_tasks import AttemptId
@@ -185,9 +184,7 @@ def test_a_writer_that_stops_halfway_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(failure_evidence, "_QUIET_S", 0.3)
     looks = iter([1, 2, 3, 3, *[3] * 100])
-    monkeypatch.setattr(
-        failure_evidence.checkpoint_writer, "unfinished", lambda _: ("step_5.pt.tmp", next(looks))
-    )
+    monkeypatch.setattr(checkpoint_writer, "unfinished", lambda _: ("step_5.pt.tmp", next(looks)))
     setup = Setup(tmp_path)
     assert setup.begin()
     assert setup.woken.wait(20)
