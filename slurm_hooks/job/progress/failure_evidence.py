@@ -96,7 +96,9 @@ class FailureEvidence:
             return False
         self._title, self._due = why, time.monotonic() + _LIMIT_S
         self._tap.start()
-        work = (self._listener, nodes, wake)
+        # In a script that tolerates the failure, the ranks of another step go on.
+        all_end = by_watch or self._takes_over
+        work = (self._listener, nodes, wake, all_end)
         self._thread = threading.Thread(target=self._run, args=work, daemon=True, name="evidence")
         self._thread.start()
         return True
@@ -104,7 +106,13 @@ class FailureEvidence:
     def is_complete(self) -> bool:
         return self._complete.is_set() or time.monotonic() > self._due
 
-    def _run(self, listener: Listener, nodes: Sequence[str], wake: Callable[[], None]) -> None:
+    def _run(
+        self,
+        listener: Listener,
+        nodes: Sequence[str],
+        wake: Callable[[], None],
+        all_end: bool,
+    ) -> None:
         before = self._unfinished()
         if not self._stop.wait(_SETTLE_S):
             now = self._unfinished()
@@ -117,7 +125,7 @@ class FailureEvidence:
             self._before = listener.so_far()
             age_s = time.monotonic() - self._began
             self._collected = self._collect(
-                self._attempt, nodes, self._is_over, age_s, abort=not writing
+                self._attempt, nodes, self._is_over, age_s, abort=all_end and not writing
             )
             if writing:
                 self._wait_for_writer(now)

@@ -104,6 +104,20 @@ def test_after_a_failure_the_ranks_are_kept_and_then_ended(tmp_path: Path) -> No
     assert setup.said == [f"what 1 rank did: {setup.page}"]
 
 
+@pytest.mark.parametrize(
+    ("why", "by_watch", "abort"),
+    [(WHY, False, False), ("bad node: worker-1 (XID79)", True, True)],
+)
+def test_in_a_script_that_may_go_on_no_rank_is_ended(
+    tmp_path: Path, why: str, by_watch: bool, abort: bool
+) -> None:
+    """``srun probe || true``: the ranks of the next step run already."""
+    setup = Setup(tmp_path, argv=("bash", "run.sh"))
+    assert setup.begin(why, by_watch=by_watch)
+    assert setup.woken.wait(20)
+    assert setup.asked == [(NODES, abort)]
+
+
 def test_a_step_that_ends_by_itself_is_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
