@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast import incidents
-from holdfast.errors import CommandError
+from holdfast.errors import CommandError, Unavailable
 from holdfast.faults import severity_of
 from holdfast.incidents import Incident
 from holdfast.node_states import JOBS_LOST
@@ -15,6 +15,7 @@ from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import Severity, SlurmName
 
 _PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 10.0
 
 ENDED_BY_SLURM = frozenset(
     {
@@ -99,11 +100,15 @@ def faults(nodes: Sequence[SlurmNode]) -> tuple[NodeFault, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSnapshot:
-    """The job and its nodes' faults as slurmctld reports them; ``None``: no answer (rule 2)."""
+    """The job and its nodes' faults as slurmctld reports them; ``None``: no answer (rule 2).
+
+    ``silent``  slurmctld did not answer, and may do so later. False with ``job`` None: it knows no such job.
+    """
 
     job: SlurmJob | None
     faults: tuple[NodeFault, ...] | None
     nodes: tuple[SlurmNode, ...] = ()
+    silent: bool = False
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
@@ -121,15 +126,17 @@ class JobSnapshot:
 
 def read_snapshot(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> JobSnapshot:
     """Queries slurmctld once. Never raises."""
+    job, silent = None, False
     try:
         job = slurm.job(job_id)
-    except CommandError:
-        job = None
+    except CommandError as error:
+        silent = isinstance(error, Unavailable)
     try:
         found = tuple(slurm.nodes(nodes))
-    except CommandError:
-        return JobSnapshot(job=job, faults=None)
-    return JobSnapshot(job=job, faults=faults(found), nodes=found)
+    except CommandError as error:
+        silent = silent or isinstance(error, Unavailable)
+        return JobSnapshot(job=job, faults=None, silent=silent)
+    return JobSnapshot(job=job, faults=faults(found), nodes=found, silent=silent)
 
 
 def spare_nodes(slurm: SlurmClient, job_nodes: Collection[SlurmName]) -> int | None:
@@ -148,6 +155,28 @@ def with_lost(snapshot: JobSnapshot, lost: Sequence[NodeFault]) -> JobSnapshot:
     known = {fault.node for fault in snapshot.faults or () if fault.fatal}
     more = tuple(fault for fault in lost if fault.node not in known)
     return replace(snapshot, faults=(*more, *(snapshot.faults or ()))) if more else snapshot
+
+
+def look_until_answered(
+    look_once: Callable[[], JobSnapshot],
+    *,
+    patience_s: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    stop: Callable[[], bool],
+) -> JobSnapshot:
+    """Looks again while slurmctld does not answer, for ``patience_s`` or until ``stop``.
+
+    What follows an attempt depends on the job and its nodes: without them a job of ``--no-requeue`` would
+    be restarted, or one that was cancelled.
+    """
+    end, pause_s = clock() + patience_s, _PAUSE_S
+    while True:
+        snapshot = look_once()
+        if not snapshot.silent or stop() or clock() + pause_s > end:
+            return snapshot
+        sleep(pause_s)
+        pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
 
 
 def look_until_fatal(
