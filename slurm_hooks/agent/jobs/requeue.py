@@ -47,6 +47,8 @@ _JOURNAL_S = 3.0
 _IDLE_S = 15.0
 """Between two queries for a running job. Normally the epilog's note wakes the agent earlier."""
 _MAX_STARTS = 3
+_DELAYED_S = 10.0
+"""A start time further away is Slurm's requeue delay, and not a difference between two clocks."""
 
 
 def _to_stderr(text: str) -> None:
@@ -199,6 +201,7 @@ class Requeuer:
             lambda: tracked.hangs(job, now, self._work_lost),
             lambda: tracked.script_is_gone(now, lambda: self._script_runs(job.job_id)),
             may_requeue,
+            requested=tracked.requested,
         )
 
     def _carry_out(self, step: Next, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
@@ -235,6 +238,7 @@ class Requeuer:
 
     def _requeue(self, tracked: TrackedJob, now: float) -> None:
         self._slurm.requeue(tracked.marker.job)
+        tracked.requested = True
         gone = "its launcher was gone" if tracked.work_lost_at is None else "its launcher hangs"
         gone = gone if tracked.script_gone_at is None else "slurmctld has forgotten its requeue"
         why = "its start failed" if tracked.starts else gone
@@ -279,6 +283,18 @@ class Requeuer:
         tracked.next, tracked.since = self._confirm, now
         self._again(tracked, now)
 
+    def _forgotten(self, tracked: TrackedJob, starts: int, now: float) -> None:
+        """A slurmctld that was killed comes back with the job's state of seconds before: in its earlier run,
+        or with its start time still in the future. ``starts``: those that it has not forgotten."""
+        self._log(f"job {tracked.marker.job}: slurmctld has forgotten its start")
+        tracked.forgotten += 1
+        if tracked.forgotten > _MAX_STARTS:
+            self._drop(tracked)
+            return
+        tracked.starts, tracked.requested = max(0, starts), True
+        tracked.next, tracked.since = self._look, now
+        self._again(tracked, now)
+
     def _confirm(self, tracked: TrackedJob, now: float) -> None:
         """A start can fail before the new launcher runs: a node's prolog refuses the job, or slurmd
         the credential. Slurm's delay would then begin again."""
@@ -287,7 +303,10 @@ class Requeuer:
             self._drop(tracked)
             return
         states, again = set(job.state.split("+")), job.restarts - tracked.marker.restarts
-        if "PENDING" in states and again > tracked.starts:
+        delayed = job.state_reason == "BeginTime" and self._delay_s(job) > _DELAYED_S
+        if again < tracked.starts or (delayed and again == tracked.starts):
+            self._forgotten(tracked, again - delayed, now)
+        elif "PENDING" in states and again > tracked.starts:
             self._log(f"job {job.job_id}: its start failed, Slurm requeued it")
             tracked.next, tracked.since = self._look, now
             self._again(tracked, now)

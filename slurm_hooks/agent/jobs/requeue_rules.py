@@ -53,16 +53,19 @@ def before_requeue(
     hangs: Callable[[], bool],
     script_gone: Callable[[], bool],
     may_requeue: Callable[[], bool],
+    *,
+    requested: bool = False,
 ) -> Next:
     """The next step about a job in the run that its marker is about. ``since_s``: seconds since the
     last change. ``hangs``: its launcher does not act on a fault of the node. ``script_gone``: its batch
-    script has not run here for seconds. ``may_requeue``: the limits allow another run.
+    script has not run here for seconds. ``may_requeue``: the limits allow another run. ``requested``: the
+    agent has requeued it.
     """
     states = set(job.state.split("+"))
     if states & {"RUNNING", "SUSPENDED", "CONFIGURING"}:
-        if marker.state != markers.RUNNING:
-            # The launcher is about to requeue the job; or it has, and a slurmctld that was killed then has
-            # forgotten it. That one finds out at this node's next registration but one, for a young job.
+        if marker.state != markers.RUNNING or requested:
+            # The launcher is about to requeue the job; or it or the agent has, and a slurmctld that was killed
+            # then has forgotten it. That one finds out at this node's next registration but one, for a young job.
             if "RUNNING" not in states or not script_gone():
                 return Next.LOOK_SOON
             return Next.REQUEUE if may_requeue() else Next.FORGET

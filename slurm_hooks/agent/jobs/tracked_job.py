@@ -29,6 +29,7 @@ class TrackedJob:
     ``starts``        how often the agent ended Slurm's requeue delay.
     ``script_gone_at``  when its batch script was first seen not to run here; ``looked_at``: the last look.
     ``excluded``      the job's ExcNodeList when it was seen pending.
+    ``requested``     this agent has requeued it. ``forgotten``: how often slurmctld forgot a start.
     ``work_lost_at``  when the job was first seen running on a node whose work is lost.
     """
 
@@ -43,6 +44,8 @@ class TrackedJob:
     script_gone_at: float | None = None
     looked_at: float = float("-inf")
     excluded: str = ""
+    requested: bool = False
+    forgotten: int = 0
 
     def is_about(self, marker: Marker) -> bool:
         """True if this marker is about the same state of the same run."""
