@@ -20,6 +20,7 @@ Act = Callable[[RunningJob], None]
 
 _WITHOUT_DELAY_S = 20.0
 """Far less than Slurm's requeue delay."""
+_ONLY_A_BOOT_REPAIRS = "IB_FLAP"
 _URGENT = "urgent"
 _RESERVATION = "deaths"
 
@@ -105,6 +106,13 @@ def scontrol(verb: str) -> Act:
         job.box.run(["scontrol", verb, str(job.job_id)])
 
     return act
+
+
+def requeue_and_cancel(job: RunningJob) -> None:
+    """The owner cancels the job while it waits for its next run."""
+    job.box.run(["scontrol", "requeue", str(job.job_id)])
+    job.wait(lambda: job.restarts > 0, "the requeue")
+    job.box.run(["scancel", str(job.job_id)], user=job.user)
 
 
 def suspend_and_resume(job: RunningJob) -> None:
@@ -204,6 +212,8 @@ def clean_up(job: RunningJob) -> None:
         return
     box.heal(victim)
     cluster = Cluster(box)
+    if _ONLY_A_BOOT_REPAIRS in cluster.node(victim).reason:
+        box.reboot(victim)
 
     def back() -> bool:
         node = cluster.node(victim)

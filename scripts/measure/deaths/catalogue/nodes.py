@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from measure.deaths import acts
+from measure.deaths import acts, surroundings
 from measure.deaths.death import Death, Expect, Where
 
 _WAITS = "exec sleep 120"
@@ -128,6 +128,36 @@ _HOST = (
         "the network cable of a node is unplugged",
         "network-cut",
         expect=_MOVED_SOMEHOW,
+    ),
+    Death(
+        name="port-flap",
+        how="an InfiniBand port goes down and up again once",
+        then="the job goes on; the node stays in service",
+        nodes=2,
+        rank="until_told\nexit 0",
+        act=acts.fault_then_go("link-flap", "--times", "1"),
+        where=Where.NODE,
+        expect=Expect(ends=("done",)),
+    ),
+    Death(
+        name="port-flaps",
+        how="an InfiniBand port goes down and up again three times",
+        then=_GOES_ON,
+        nodes=2,
+        rank="until_told\nexit 0",
+        act=acts.fault_then_go("link-flap", "--times", "3", drains=True),
+        where=Where.NODE,
+        expect=Expect(ends=("done",)),
+    ),
+    Death(
+        name="prolog-fails",
+        how="Xid 79, and on the next node the prolog fails",
+        then="Slurm drains that node; the job runs on a third one, and counts against nothing",
+        rank=_WAITS,
+        act=surroundings.fail_the_next_prolog,
+        where=Where.ALONE,
+        on_first=True,
+        expect=_MOVED,
     ),
     Death(
         name="power-off-launcher",

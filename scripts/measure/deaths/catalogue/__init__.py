@@ -1,0 +1,16 @@
+"""All deaths, in the order of the page."""
+
+from __future__ import annotations
+
+from measure.deaths.catalogue import checkpoints, collectives, memory, nodes, people, program
+from measure.deaths.death import Death
+
+PARTS: tuple[tuple[str, tuple[Death, ...]], ...] = (
+    (
+        "The program",
+        (*program.DEATHS, *memory.DEATHS, *collectives.DEATHS, *checkpoints.DEATHS),
+    ),
+    ("A person, or Slurm", people.DEATHS),
+    ("A node, or what runs the job there", nodes.DEATHS),
+)
+DEATHS: tuple[Death, ...] = tuple(death for _, deaths in PARTS for death in deaths)
