@@ -86,13 +86,20 @@ def fault_without_accounting(job: RunningJob) -> None:
         job.box.heal("controller", "slurmdbd-down")
 
 
-def go_while_slurmctld_is_silent(job: RunningJob) -> None:
-    job.box.fault("controller", "slurmctld-stopped")
-    try:
-        job.tell()
-        time.sleep(5.0)
-    finally:
-        job.box.heal("controller", "slurmctld-stopped")
+def go_while_slurmctld_is_silent(silent_s: float, *fault_words: str) -> Act:
+    """The tasks go on, and there may be a fault of the victim."""
+
+    def act(job: RunningJob) -> None:
+        job.box.fault("controller", "slurmctld-stopped")
+        try:
+            if fault_words:
+                job.box.fault(job.victim, *fault_words)
+            job.tell()
+            time.sleep(silent_s)
+        finally:
+            job.box.heal("controller", "slurmctld-stopped")
+
+    return act
 
 
 def restart_slurmd(job: RunningJob) -> None:

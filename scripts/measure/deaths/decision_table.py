@@ -28,9 +28,9 @@ ROWS = (
     ),
     Row(
         number=2,
-        evidence="a person cancelled it, or its deadline is over",
+        evidence="a person cancelled it",
         then="nothing",
-        deaths=("cancel-job", "cancel-step", "term-job", "cancel-requeued", "deadline"),
+        deaths=("cancel-job", "cancel-step", "term-job", "kill-batch", "cancel-requeued"),
     ),
     Row(
         number=3,

@@ -69,15 +69,6 @@ DEATHS = (
         expect=Expect(ends=("others",), state="CANCELLED"),
     ),
     Death(
-        name="deadline",
-        how="the deadline of the job is over (`sbatch --deadline`)",
-        then=_STAYS,
-        rank=_WAITS,
-        options=("--requeue", "--time=1", "--deadline=now+70seconds"),
-        expect=Expect(ends=("others",), state="DEADLINE"),
-        within_s=200,
-    ),
-    Death(
         name="time-limit",
         how="the time limit of a minute is over",
         then=_STAYS,
