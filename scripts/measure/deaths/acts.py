@@ -20,7 +20,8 @@ Act = Callable[[RunningJob], None]
 
 _WITHOUT_DELAY_S = 20.0
 """Far less than Slurm's requeue delay."""
-_ONLY_A_BOOT_REPAIRS = "IB_FLAP"
+_FOR_A_PERSON = "IB_FLAP"
+"""A drain that lasts for a day unless a person ends it."""
 _URGENT = "urgent"
 _RESERVATION = "deaths"
 
@@ -219,14 +220,14 @@ def clean_up(job: RunningJob) -> None:
         return
     box.heal(victim)
     cluster = Cluster(box)
-    if _ONLY_A_BOOT_REPAIRS in cluster.node(victim).reason:
-        box.reboot(victim)
 
     def back() -> bool:
         node = cluster.node(victim)
         if not node.states & {"DRAIN", "DOWN", "NOT_RESPONDING", "FAIL", "MAINT"}:
             return True
-        if node.reason and not node.reason.startswith("holdfast:"):
+        if node.reason and (
+            not node.reason.startswith("holdfast:") or _FOR_A_PERSON in node.reason
+        ):
             state = "resume" if "DOWN" in node.states else "undrain"
             box.run(["scontrol", "update", f"nodename={victim}", f"state={state}"], check=False)
         return False

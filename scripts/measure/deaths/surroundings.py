@@ -17,6 +17,11 @@ from measure.deaths.job import RunningJob
 _AGAIN_WITHIN_S = 30.0
 """Far less than Slurm's requeue delay."""
 _PROLOG = "/opt/holdfast/hooks/prolog"
+_FAILS = f"""\
+#!/bin/sh
+[ "$SLURMD_NODENAME" = {{node}} ] && exit 1
+HOLDFAST_HOOK=prolog exec {_PROLOG}.aside "$@"
+"""
 _OTHER_USES = 40 << 20
 _LIMIT = 64 << 20
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -98,19 +103,16 @@ def fail_the_next_prolog(job: RunningJob) -> None:
     box, cluster = job.box, Cluster(job.box)
     broken, other = "worker-0", "worker-1"
     box.run(["scontrol", "update", f"nodename={other}", "weight=50"])
-    prolog = box.node(broken).path(_PROLOG)
-    healthy, mode = prolog.read_bytes(), prolog.stat().st_mode
-    prolog.unlink()
-    prolog.write_text("#!/bin/sh\nexit 1\n")
+    prolog = box.path(_PROLOG)  # all nodes have the same
+    aside = prolog.rename(prolog.with_name("prolog.aside"))
+    prolog.write_text(_FAILS.format(node=broken))
     prolog.chmod(0o755)
     try:
         box.fault(job.victim, "xid", "79", "--gpu", "1")
         job.wait(lambda: "DRAIN" in cluster.node(broken).states, "the drain of its prolog's node")
         job.wait(lambda: len(job.starts()) > 1, "its next run", _AGAIN_WITHIN_S)
     finally:
-        prolog.unlink()
-        prolog.write_bytes(healthy)
-        prolog.chmod(mode)
+        aside.rename(prolog)
         reason = cluster.node(broken).reason
         box.run(["scontrol", "update", f"nodename={broken}", "state=undrain"], check=False)
     if "rolog" not in reason:

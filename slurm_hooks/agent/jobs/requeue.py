@@ -18,6 +18,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -195,13 +196,12 @@ class Requeuer:
         if job.restarts > marker.restarts:
             return after_requeue(marker, job, since_s, self._delay_s(job), may_requeue)
         return before_requeue(
-            marker,
+            replace(marker, state=markers.REQUEUE) if tracked.requested else marker,
             job,
             since_s,
             lambda: tracked.hangs(job, now, self._work_lost),
             lambda: tracked.script_is_gone(now, lambda: self._script_runs(job.job_id)),
             may_requeue,
-            requested=tracked.requested,
         )
 
     def _carry_out(self, step: Next, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
@@ -277,7 +277,7 @@ class Requeuer:
 
     def _start(self, tracked: TrackedJob, now: float) -> None:
         self._slurm.start_now(tracked.marker.job, tracked.new_excluded())
-        tracked.starts += 1
+        tracked.starts, tracked.under_way_at = tracked.starts + 1, None
         waited = f"{now - tracked.since:.1f} s after it ended here"
         self._log(f"job {tracked.marker.job}: requeue delay ended, {waited}")
         tracked.next, tracked.since = self._confirm, now
@@ -315,7 +315,7 @@ class Requeuer:
         ):
             self._log(f"job {job.job_id}: its start failed ({job.state_reason})")
             tracked.next, tracked.due = self._requeue, now
-        elif now - tracked.since < patience_s(states):
+        elif tracked.waited_s(states, now) < patience_s(states):
             tracked.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
         else:
             self._drop(tracked)

@@ -53,17 +53,14 @@ def before_requeue(
     hangs: Callable[[], bool],
     script_gone: Callable[[], bool],
     may_requeue: Callable[[], bool],
-    *,
-    requested: bool = False,
 ) -> Next:
     """The next step about a job in the run that its marker is about. ``since_s``: seconds since the
     last change. ``hangs``: its launcher does not act on a fault of the node. ``script_gone``: its batch
-    script has not run here for seconds. ``may_requeue``: the limits allow another run. ``requested``: the
-    agent has requeued it.
+    script has not run here for seconds. ``may_requeue``: the limits allow another run.
     """
     states = set(job.state.split("+"))
     if states & {"RUNNING", "SUSPENDED", "CONFIGURING"}:
-        if marker.state != markers.RUNNING or requested:
+        if marker.state != markers.RUNNING:
             # The launcher is about to requeue the job; or it or the agent has, and a slurmctld that was killed
             # then has forgotten it. That one finds out at this node's next registration but one, for a young job.
             if "RUNNING" not in states or not script_gone():
@@ -116,7 +113,10 @@ def _held_by_slurm(marker: Marker, job: SlurmJob) -> bool:
 
 
 def patience_s(states: set[str]) -> float:
-    """How long a start is checked: until the job runs, and a little longer."""
+    """How long a start is checked: until the job runs, and a little longer. A prolog may take minutes, and
+    then fail."""
+    if "CONFIGURING" in states:
+        return MAX_DELAY_S
     if "PENDING" in states:
         return HASTE_S
     return _SETTLED_S if states & _UNDER_WAY else 0.0

@@ -70,7 +70,7 @@ class JobControl:
 
     def _disable_requeue(self, otherwise: str) -> None:
         try:
-            self._tools.slurm.disable_requeue(self._context.job_id)
+            self.while_silent(lambda: self._tools.slurm.disable_requeue(self._context.job_id))
         except CommandError as error:
             say(f"{otherwise} ({error.problem})")
 

@@ -22,7 +22,6 @@ from slurm_hooks.job.resume import checkpoint_choice
 from slurm_hooks.job.resume.shared_folder import is_undecided, other_job
 from slurm_hooks.job.resume.storage_wait import choose_when_readable, wait_until_readable
 
-
 _SETTLES_S = 10.0
 """How long to wait for a job that started at the same time, until it has a step or has ended."""
 _LOOK_S = 0.2

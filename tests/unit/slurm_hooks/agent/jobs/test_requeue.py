@@ -186,6 +186,26 @@ def test_a_start_that_a_prolog_refused_is_tried_again(node: Node) -> None:
     assert not node.marked
 
 
+@pytest.mark.parametrize("state", ["RUNNING+CONFIGURING", "PENDING"])
+def test_a_start_is_followed_until_it_has_settled(node: Node, state: str) -> None:
+    """However long the prologs take, or the nodes are taken."""
+    node.mark("requeue")
+    node.slurm.requeued()
+    node.run(2)
+    waits_s = 20 if state == "PENDING" else 300
+    started = replace(JOB, state="RUNNING", restarts=1)
+    node.slurm.job_now = replace(started, state=state)
+    node.run(waits_s)
+    assert node.marked
+    node.slurm.job_now = started
+    node.run(2)
+    node.slurm.completing = 2
+    node.slurm.requeued()  # by Slurm: a prolog, or the launch of the script, failed in the end
+    node.run(8)
+    assert node.changes == ["start_now", "start_now"]
+    assert not node.marked
+
+
 def test_a_start_that_slurmd_refused_is_tried_again(node: Node) -> None:
     node.mark("requeue")
     node.slurm.requeued()

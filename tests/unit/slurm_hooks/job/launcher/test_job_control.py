@@ -29,16 +29,20 @@ CONTEXT = JobContext(
 
 class Answers:
     """A Slurm whose scontrol exits with ``status``, None: it gets no answer. ``no_requeue``: jobs set to
-    Requeue=0. ``known``: the job as Slurm knows it."""
+    Requeue=0, after ``silent`` calls without an answer. ``known``: the job as Slurm knows it."""
 
     def __init__(self, status: int | None, known: SlurmJob | None = None) -> None:
         self._status, self.known = status, known
         self.no_requeue: list[int] = []
+        self.silent = 0
 
     def job(self, _job_id: int) -> SlurmJob | None:
         return self.known
 
     def disable_requeue(self, job_id: int) -> None:
+        if self.silent:
+            self.silent -= 1
+            raise Unavailable(["scontrol", "update"], "no end within 10 s")
         self.no_requeue.append(job_id)
 
     def requeue(self, _job_id: int) -> None:
@@ -160,6 +164,21 @@ def test_without_an_agent_the_ended_job_is_set_to_requeue_0(
         control.mark(markers.FINISHED)
     assert [marker.state for marker in agent.kept] == [markers.RUNNING]
     assert slurm.no_requeue == [42]
+
+
+def test_an_expedited_job_ends_as_failed_also_with_a_slow_slurmctld(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm = Answers(0)
+    control = job_control(tmp_path, slurm, patience_s=60)
+    monkeypatch.setattr(control, "sleep", lambda _: None)
+    slurm.silent = 3
+    control.end_expedited()
+    assert slurm.no_requeue == [42]
+    slurm.silent = 1
+    job_control(tmp_path, slurm).end_expedited()
+    assert slurm.no_requeue == [42]
+    assert "Slurm may hold this job instead of ending it" in capsys.readouterr().err
 
 
 def test_where_no_agent_ever_answered_slurm_is_not_called(tmp_path: Path) -> None:
