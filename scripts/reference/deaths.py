@@ -16,20 +16,21 @@ _HEAD = """\
 What `holdfast run` does in each case. `scripts/bench deaths --slurm RELEASE` causes all of them on
 real Slurm and compares what followed with this table: how each attempt ended, the job's last state,
 what counts against it, and its nodes. It prints the results; with `--page` it writes them to
-[benchmarks.md](../benchmarks.md). Times there are medians; the goal for 26.05 counts jobs of
-`--requeue=expedite` only. The rules are in [restarts.md](restarts.md).
+[benchmarks.md](../benchmarks.md); `--only NAME,NAME` causes some of them. Times there are medians;
+the goal for 26.05 counts jobs of `--requeue=expedite` only. The rules are in
+[restarts.md](restarts.md).
 
-`attempts`: how each attempt of the job ends. `restart`, `requeue`, `hold` and `fail` are decisions of
-Holdfast; `others`: a person or Slurm has ended it; `lost`: its launcher was killed; `done`: it
+`attempts`: how each attempt of the job ends. `restart`, `requeue`, `hold` and `fail` are decisions
+of Holdfast; `others`: a person or Slurm has ended it; `lost`: its launcher was killed; `done`: it
 succeeded. `counts`: how many attempts count against the job.
 """
 
 _ROWS_HEAD = """\
 ## The decision table
 
-The rules follow a table of 23 rows from a survey of ByteRobust, NVRx, DLRover and others. The first row
-that matches decides. These are its rows, what Holdfast does, and the deaths above (or end-to-end tests)
-that check it on real Slurm.
+The rules follow a table of 23 rows from a survey of ByteRobust, NVRx, DLRover and others. The first
+row that matches decides. These are its rows, what Holdfast does, and the deaths above (or
+end-to-end tests) that check it on real Slurm.
 """
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measure.deaths.catalogue import DEATHS
+from measure.__main__ import main
+from measure.deaths.catalogue import DEATHS, named
 from measure.deaths.death import Death, Expect, Where
 from measure.deaths.decision_table import ROWS
 from measure.deaths.job import is_expedited
@@ -102,6 +103,23 @@ def test_the_catalogue() -> None:
         assert "|" not in death.how + death.then, "a cell of a table"
         alone = death.where is Where.ALONE
         assert death.act or death.nodes > 2 or not alone, death.name
+
+
+def test_deaths_by_their_names() -> None:
+    assert [death.name for death in named(["hang", "exit-1"])] == ["hang", "exit-1"]
+    with pytest.raises(ValueError, match="unknown death: exit-2"):
+        named(["exit-1", "exit-2"])
+
+
+@pytest.mark.parametrize(
+    "argv", [["drain", "--only", "hang"], ["deaths", "--page", "--only", "hang"]]
+)
+def test_only_some_deaths_are_no_part_of_a_page(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(argv)
+    assert "--only is for deaths alone, without --page" in capsys.readouterr().err
 
 
 def test_each_row_of_the_decision_table_is_checked_on_real_slurm() -> None:
