@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.adapters.command import run
-from holdfast.errors import CommandError, Refused, Unavailable
+from holdfast.errors import CommandError, NotInstalled, Refused, Unavailable
 from holdfast.node_names import natural
 from holdfast.policy.ownership import PastDrain
 from holdfast.slurm import accounting, topology
@@ -269,7 +269,7 @@ class SlurmCli:
                 problem = (
                     f"{error.problem}; is Slurm installed here? (slurm.bin in the configuration)"
                 )
-                raise Unavailable(error.argv, problem) from None
+                raise NotInstalled(error.argv, problem) from None
             unknown = _NO_NODE.search(error.output)
             if unknown:  # the rest of its output is about the other nodes
                 raise Refused(error.argv, f"Slurm knows no node {unknown[1]}", "", 1) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.errors import CommandError, Unavailable
+from holdfast.errors import CommandError, NotInstalled, Unavailable
 from holdfast.faults import severity_of
 from holdfast.node_states import JOBS_LOST
 from holdfast.reason import Reason
@@ -130,13 +130,18 @@ def read_snapshot(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -
     try:
         job = slurm.job(job_id)
     except CommandError as error:
-        silent = isinstance(error, Unavailable)
+        silent = _may_answer_later(error)
     try:
         found = tuple(slurm.nodes(nodes))
     except CommandError as error:
-        silent = silent or isinstance(error, Unavailable)
+        silent = silent or _may_answer_later(error)
         return JobSnapshot(job=job, faults=None, silent=silent)
     return JobSnapshot(job=job, faults=faults(found), nodes=found, silent=silent)
+
+
+def _may_answer_later(error: CommandError) -> bool:
+    """Without scontrol on this node there never was an answer, so no attempt waits for one."""
+    return isinstance(error, Unavailable) and not isinstance(error, NotInstalled)
 
 
 def spare_nodes(slurm: SlurmClient, job_nodes: Collection[SlurmName]) -> int | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import Refused, Unavailable
+from holdfast.errors import NotInstalled, Refused, Unavailable
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import SlurmName
 
@@ -255,3 +255,8 @@ def test_unexpected_output_counts_as_no_answer(tools: Tools) -> None:
     tools.install("sdiag", "echo surprise")
     with pytest.raises(Unavailable, match="unexpected output"):
         tools.slurm.clock()
+
+
+def test_where_slurm_is_not_installed_no_answer_comes_later(tmp_path: Path) -> None:
+    with pytest.raises(NotInstalled, match="is Slurm installed here"):
+        SlurmCli(1.0, str(tmp_path)).job(7)

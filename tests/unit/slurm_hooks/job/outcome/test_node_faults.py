@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from holdfast.errors import CommandError, Refused, Unavailable
+from holdfast.errors import CommandError, NotInstalled, Refused, Unavailable
 from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.outcome.node_faults import (
@@ -146,6 +146,7 @@ class Client:
         (Unavailable(["scontrol"], "timed out"), None, True),
         (None, Unavailable(["scontrol"], "timed out"), True),
         (Refused(["scontrol"], "invalid"), None, False),
+        (NotInstalled(["scontrol"], "no such file"), None, False),
         (None, Refused(["scontrol"], "no such node"), False),
     ],
 )
