@@ -114,7 +114,12 @@ class Requeuer:
             tracked.next(tracked, now)
         except Refused as error:
             self._log(f"job {tracked.marker.job}: {error}")
-            self._drop(tracked)
+            if tracked.next == self._start:
+                self._forgotten(
+                    tracked, tracked.starts, now
+                )  # or Slurm has started it: the look tells
+            else:
+                self._drop(tracked)
         except CommandError:
             tracked.due = now + _LATER_S  # Slurm did not answer: the same call later
 
@@ -286,7 +291,6 @@ class Requeuer:
     def _forgotten(self, tracked: TrackedJob, starts: int, now: float) -> None:
         """A slurmctld that was killed comes back with the job's state of seconds before: in its earlier run,
         or with its start time still in the future. ``starts``: those that it has not forgotten."""
-        self._log(f"job {tracked.marker.job}: slurmctld has forgotten its start")
         tracked.forgotten += 1
         if tracked.forgotten > _MAX_STARTS:
             self._drop(tracked)
@@ -305,6 +309,7 @@ class Requeuer:
         states, again = set(job.state.split("+")), job.restarts - tracked.marker.restarts
         delayed = job.state_reason == "BeginTime" and self._delay_s(job) > _DELAYED_S
         if again < tracked.starts or (delayed and again == tracked.starts):
+            self._log(f"job {job.job_id}: slurmctld has forgotten its start")
             self._forgotten(tracked, again - delayed, now)
         elif "PENDING" in states and again > tracked.starts:
             self._log(f"job {job.job_id}: its start failed, Slurm requeued it")

@@ -111,6 +111,29 @@ def test_a_start_that_a_killed_slurmctld_has_forgotten_is_made_again(node: Node)
     assert (node.marked, node.changes) == (False, ["requeue", "start_now"])
 
 
+def test_a_requeue_that_is_forgotten_right_before_the_start_is_made_again(node: Node) -> None:
+    node.mark(markers.REQUEUE, exclude=("n2",))
+    node.slurm.requeued()
+    node.run(0.5)
+    assert node.changes == []
+    node.slurm.job_now, node.slurm.completing, node.script_runs = JOB, 2, False
+    node.run(8)
+    assert node.changes == ["start_now n2", "requeue", "start_now n2"]
+    assert "no longer pending" in " ".join(node.log)
+    node.run(4)
+    assert not node.marked
+
+
+def test_a_job_that_slurm_starts_at_the_same_moment_is_left_alone(node: Node) -> None:
+    node.mark(markers.REQUEUE)
+    node.slurm.requeued()
+    node.run(0.5)
+    node.slurm.job_now = replace(JOB, restarts=1)
+    node.run(8)
+    assert node.changes == ["start_now"]
+    assert not node.marked
+
+
 def test_a_job_of_a_killed_launcher_whose_start_was_forgotten_is_requeued_again(
     node: Node,
 ) -> None:
