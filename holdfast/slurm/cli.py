@@ -54,7 +54,9 @@ NO_ANSWER = re.compile(
     r"unable to contact|timed out|connection refused|connect failure|connection failure"
     r"|not connected|zero bytes|unexpected message received|no route to host|unreachable"
     r"|getaddrinfo|resource temporarily unavailable|standby mode|authentication error"
-    r"|not responding|unable to establish|munged |munge (?:encode|decode)",
+    r"|not responding|unable to establish|munged |munge (?:encode|decode)"
+    r"|connection reset|connection aborted|broken pipe|host is down"
+    r"|(?:message (?:send|receive)|communication (?:connection|shutdown)) failure",
     re.IGNORECASE,
 )
 _NO_JOB = re.compile(r"invalid job id", re.IGNORECASE)

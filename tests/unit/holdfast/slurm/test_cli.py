@@ -98,6 +98,15 @@ def test_a_name_that_scontrol_would_read_as_more_is_refused_unasked(
         ("Unexpected message received for job 1", Unavailable),
         ("slurm_load_jobs error: Connection refused", Unavailable),
         ("slurm_update error: Protocol authentication error", Unavailable),
+        # slurmctld is killed while it handles the request (seen on 24.11.5)
+        (
+            "sdiag: error: slurm_send_node_msg: [socket:[19344118]] slurm_bufs_sendto(msg_type="
+            "REQUEST_STATS_INFO) failed: Connection reset by peer",
+            Unavailable,
+        ),
+        ("slurm_update error: Broken pipe", Unavailable),
+        ("slurm_load_jobs error: Message receive failure", Unavailable),
+        ("slurm_load_jobs error: Communication connection failure", Unavailable),
         ("slurm_update error: Invalid user id", Refused),
         ("slurm_update error: Invalid node name specified", Refused),
         ("Requested operation is presently disabled for job 7", Refused),
