@@ -101,8 +101,7 @@ def _limited_memory(name: int) -> Iterator[Path]:
 def fail_the_next_prolog(job: RunningJob) -> None:
     """The node of the victim breaks. The next node that Slurm chooses has a prolog that fails."""
     box, cluster = job.box, Cluster(job.box)
-    broken, other = "worker-0", "worker-1"
-    box.run(["scontrol", "update", f"nodename={other}", "weight=50"])
+    broken = next(name for name in ("worker-0", "worker-1") if name != job.victim)
     prolog = box.path(_PROLOG)  # all nodes have the same
     aside = prolog.rename(prolog.with_name("prolog.aside"))
     prolog.write_text(_FAILS.format(node=broken))
