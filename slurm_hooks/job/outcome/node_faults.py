@@ -15,8 +15,8 @@ from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import Severity, SlurmName
 
 _PAUSE_S = 0.25
-DOWN = "DOWN"
 _LONGEST_PAUSE_S = 10.0
+DOWN = "DOWN"
 
 ENDED_BY_SLURM = frozenset(
     {
