@@ -29,6 +29,8 @@ class JobControl:
         self._agent = AgentLink(tools.run_dir, warn=say)
         self.exclusion = Exclusion()
         """How the agent changes the job's ExcNodeList when the job is requeued."""
+        self.superseded: Callable[[], bool] = lambda: False
+        """Whether a newer attempt has begun, which a request would end."""
         self.launchers_killed = 0
         """How often in a row the launcher of this job was killed before this one."""
 
@@ -86,7 +88,7 @@ class JobControl:
         try:
             self._retry_while_silent(call)
         except CommandError as error:
-            if _ended_by_signal(error):
+            if _ended_by_signal(error) or self.superseded():
                 return True
             say(f"Slurm refused the {what}: {error.output.strip() or error.problem}")
             return False
@@ -97,6 +99,8 @@ class JobControl:
         end = time.monotonic() + self._tools.config.slurm_patience_s
         pause_s = 1.0
         while True:
+            if self.superseded():
+                return None
             try:
                 return call()
             except Unavailable as error:

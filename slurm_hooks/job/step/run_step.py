@@ -44,6 +44,8 @@ class StepEnd:
     ``cancelled_step``  number of the step that a user cancelled (``scancel JOB.STEP``, ``scancel -s
                         TERM JOB``) while the job continues; empty: none, or srun had other errors.
     ``found``           the cause in its output.
+    ``whole``           all its tasks have ended, as srun says: it ended by itself and reported no node as
+                        lost.
     """
 
     status: int
@@ -54,6 +56,7 @@ class StepEnd:
     terminated: bool = False
     cancelled_step: str = ""
     found: Diagnosis = field(default_factory=Diagnosis.none)
+    whole: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -93,7 +96,8 @@ class StepPlan:
     returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost nodes.
     ``rank_hosts``: rank → node, where the job's options tell it. ``on_terminated`` is called once in a
     thread of its own when the launcher has received SIGTERM or SIGINT. ``on_started`` is given what hears
-    the step's output.
+    the step's output. ``fenced``: why everything must end at once; ``end_now`` does that beyond the command's
+    own process group.
     """
 
     argv: Sequence[str]
@@ -106,6 +110,8 @@ class StepPlan:
     rank_hosts: Mapping[int, str] = field(default_factory=dict)
     on_terminated: Callable[[], None] = lambda: None
     on_started: Callable[[Listener], None] = lambda _: None
+    fenced: Callable[[], str] = lambda: ""
+    end_now: Callable[[], None] = lambda: None
 
     @property
     def tolerates_failures(self) -> bool:
@@ -177,6 +183,21 @@ class _Termination:
         self._stages: list[tuple[float, Callable[[], None]]] = []
         self._handled: frozenset[str] | None = None
         self.why = ""
+        self.killed = False
+
+    def if_fenced(self) -> bool:
+        """Ends the whole command without any grace if it must end at once."""
+        why = self._plan.fenced()
+        if why and self.why != why:
+            self.why, self._stages = why, []
+            self._child.ending_step = True
+            self._kill()
+            self._plan.end_now()
+        return bool(why)
+
+    def _kill(self) -> None:
+        self.killed = True
+        self._child.signal(signal.SIGKILL)
 
     def for_node(self, why: str, now: float) -> None:
         """Ends the whole command; SIGTERM comes first."""
@@ -185,7 +206,7 @@ class _Termination:
         self.why = why
         self._child.ending_step = True
         self._child.signal(signal.SIGTERM)
-        self._begin(now, frozenset, lambda: self._child.signal(signal.SIGKILL))
+        self._begin(now, frozenset, self._kill)
 
     def for_task_failures(self, now: float) -> None:
         """Ends the step of a failed task. No SIGTERM: srun ends the step already, unless configured
@@ -198,7 +219,11 @@ class _Termination:
             return
         self.why = str(self._child.failures[0])
         sruns = self._child.sruns()
-        self._begin(now, self._new_steps, lambda: self._child.kill(sruns))
+        self._begin(now, self._new_steps, lambda: self._kill_only(sruns))
+
+    def _kill_only(self, sruns: frozenset[int]) -> None:
+        self.killed |= bool(sruns & self._child.sruns())
+        self._child.kill(sruns)
 
     def _new_steps(self) -> frozenset[str]:
         before = self._handled or frozenset()
@@ -242,11 +267,16 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
         started_at=started_at,
         ended_at=time.time(),
         failures=tuple(child.failures),
-        ended_why="" if child.failures and not watch.why else ending.why,
+        ended_why="" if child.failures and not (watch.why or plan.fenced()) else ending.why,
         terminated=signals.terminated,
         cancelled_step=_cancelled_step(child),
         found=listener.finish(),
+        whole=not (ending.killed or signals.terminated or _lost_something(child)),
     )
+
+
+def _lost_something(child: Child) -> bool:
+    return child.srun_error and not child.aborted_itself
 
 
 def _cancelled_step(child: Child) -> str:
@@ -275,7 +305,9 @@ def _follow(
             # The storage may not answer: nothing here waits for it.
             told = threading.Thread(target=on_terminated, daemon=True)
             told.start()
-        if watch.why:
+        if ending.if_fenced():
+            pass
+        elif watch.why:
             ending.for_node(watch.why, now)
         elif child.failures:
             ending.for_task_failures(now)
