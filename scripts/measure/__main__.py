@@ -45,6 +45,7 @@ IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "ranking": parse_cost.ranking,
     "interleavings": random_histories.interleavings,
     "bridge-interleavings": random_histories.bridge_interleavings,
+    "two-writers": random_histories.two_writers,
     "node_death": node_death.node_death,
     "resume": resume.resume,
 }

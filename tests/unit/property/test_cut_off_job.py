@@ -14,7 +14,15 @@ from tests.unit.property import cut_off_job
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_old_attempt_never_writes_after_a_new_one_has_started(seed: int) -> None:
-    assert cut_off_job.run_histories(seed, 100) > 100
+    assert cut_off_job.run_histories(seed, 100) > 10_000
+
+
+def test_the_histories_have_restarts_and_waits() -> None:
+    worlds = [cut_off_job.World(seed) for seed in range(50)]
+    for world in worlds:
+        world.run()
+    assert sum(world.restarts for world in worlds) > 50
+    assert sum(world.waits for world in worlds) > 30
 
 
 def test_without_the_fence_many_histories_have_two_writers() -> None:
