@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from holdfast import incidents
 from holdfast.policy.budget import KUBE_CORDON
 from holdfast.policy.ownership import PastDrain
 from holdfast.reason import Reason
+from holdfast.records import incidents
 from holdfast.slurm.parse.values import epoch
 from holdfast.vocabulary import SlurmName
 

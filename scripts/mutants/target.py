@@ -42,7 +42,10 @@ TARGETS = (
         file="slurm_hooks/agent/verdict/publisher.py",
         tests=(f"{_AGENT}/verdict/test_publisher.py",),
     ),
-    Target(file="slurm_hooks/node/verdict_file.py", tests=(f"{_NODE}/test_verdict_file.py",)),
+    Target(
+        file="holdfast/records/verdict_file.py",
+        tests=("tests/unit/holdfast/records/test_verdict_file.py",),
+    ),
     # whose drain, and how many
     Target(
         file="holdfast/policy/ownership.py",

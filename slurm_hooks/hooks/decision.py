@@ -20,6 +20,8 @@ from holdfast.faults import fault_of
 from holdfast.policy import budget
 from holdfast.policy.ownership import DrainRecord
 from holdfast.reason import Reason
+from holdfast.records import verdict_file
+from holdfast.records.verdict_file import Published
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import NODE_BAD, NODE_IN_SERVICE, Context, SlurmName, Status
 from slurm_hooks.agent.drain import record as records
@@ -27,8 +29,7 @@ from slurm_hooks.agent.drain.manual_resume import by_person
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.agent.lock import holder
 from slurm_hooks.hooks.internal_errors import complain
-from slurm_hooks.node import machine, verdict_file
-from slurm_hooks.node.verdict_file import Published
+from slurm_hooks.node import machine
 from slurm_hooks.settings import last_good
 from slurm_hooks.settings.sections import NodeConfig, ReasonStyle, WhenBlind
 

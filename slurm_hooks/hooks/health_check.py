@@ -21,10 +21,11 @@ from holdfast.config.path import config_path
 from holdfast.config.schema import PathsConfig
 from holdfast.errors import ConfigError
 from holdfast.own_program import own_program
+from holdfast.records import verdict_file
 from slurm_hooks.agent import lock
 from slurm_hooks.hooks import start_backoff
 from slurm_hooks.hooks.internal_errors import complain, guarded
-from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node import machine
 from slurm_hooks.node.process import send
 from slurm_hooks.settings import settings
 

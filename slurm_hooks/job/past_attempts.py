@@ -9,10 +9,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from holdfast.policy.job.facts import FailureKind
+from holdfast.records.job_journal import Event, attempts, last
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.bisection import Evidence, Trial
 from slurm_hooks.job.diagnosis.lines.launcher_lines import HANG
-from slurm_hooks.job.journal import Event, attempts, last
 
 _NOT_THE_CHECKPOINT = frozenset(
     kind.value for kind in (FailureKind.INFRASTRUCTURE, FailureKind.NODE, FailureKind.OUTAGE)

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.records import verdict_file
+from holdfast.records.verdict_file import Published
 from holdfast.vocabulary import Status
-from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node import machine
 from slurm_hooks.node.process import process_state
-from slurm_hooks.node.verdict_file import Published
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
 ROOT = Path(__file__).parents[2]

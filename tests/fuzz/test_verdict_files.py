@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.records import verdict_file
+from holdfast.records.verdict_file import Published
 from holdfast.vocabulary import Context, Status
 from slurm_hooks.hooks import decision
-from slurm_hooks.node import machine, verdict_file
-from slurm_hooks.node.verdict_file import Published
+from slurm_hooks.node import machine
 from tests.fuzz.garbage import (
     DEEP,
     NUMBERS,

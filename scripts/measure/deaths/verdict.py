@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.records.job_journal import attempts, last
 from measure.deaths.death import Expect
-from slurm_hooks.job.journal import attempts, last
 from slurm_hooks.job.past_attempts import JournalAttempt, past
 
 Event = Mapping[str, Any]

@@ -19,11 +19,11 @@ from typing import IO, Any, Generic, TypeVar
 
 from holdfast.errors import CommandError
 from holdfast.policy.job.fence import POLL_S, Lease, Order
+from holdfast.records.job_journal import Event
 from holdfast.slurm.client import SlurmClient
 from slurm_hooks.agent.fence.tasks import Attempt, Scan, Tasks, signal_all
 from slurm_hooks.job.checkpoints.storage_errors import is_transient
 from slurm_hooks.job.fence.newer import JournalReader
-from slurm_hooks.job.journal import Event
 
 _MOST = 16
 """Attempts of one user on one node: in general there is one for each job."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from holdfast import incidents
 from holdfast.errors import Refused
-from holdfast.incidents import Incident
+from holdfast.records import incidents
+from holdfast.records.incidents import Incident
 from holdfast.slurm.client import SlurmJob
 from slurm_hooks.agent.job_report.comment_result import ALREADY, NOT_CONFIRMED, WRITTEN
 

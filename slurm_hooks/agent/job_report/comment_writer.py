@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.adapters.log import Log
-from holdfast.incidents import Incident
+from holdfast.records.incidents import Incident
 from slurm_hooks.agent.job_report.comment_result import ALREADY, NOT_CONFIRMED, WRITTEN
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Worker

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.faults import fault_of
-from holdfast.incidents import STEPD_KILLED, Attribution, Incident, attribution_of, verdict
+from holdfast.records.incidents import STEPD_KILLED, Attribution, Incident, attribution_of, verdict
 from slurm_hooks.agent.job_runs import counter_deltas
 from slurm_hooks.agent.job_runs.runs import JobRun, JobXid
 

@@ -6,7 +6,7 @@ import time
 
 from holdfast.adapters.log import Log
 from holdfast.history.event import JOB_AFFECTED
-from holdfast.incidents import Attribution
+from holdfast.records.incidents import Attribution
 from holdfast.vocabulary import Mode
 from slurm_hooks.agent.component import Note
 from slurm_hooks.agent.job_report import files, report

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from holdfast import incidents
 from holdfast.errors import Refused
+from holdfast.records import incidents
 from holdfast.slurm.client import SlurmJob
 from slurm_hooks.job.marker import Marker
 
@@ -17,7 +17,7 @@ _MAX_WRITES = 3
 """For one job, so that nobody's comment is written for ever."""
 
 
-class CommentWriter(Protocol):
+class CommentClient(Protocol):
     """The call of Slurm that is used here. Raises CommandError."""
 
     def admin_comment(self, job: SlurmJob, text: str) -> None: ...
@@ -26,7 +26,7 @@ class CommentWriter(Protocol):
 class JournalComment:
     """``looked_at`` is true once the comment of the marker's job was seen, or need not be."""
 
-    def __init__(self, slurm: CommentWriter) -> None:
+    def __init__(self, slurm: CommentClient) -> None:
         self._slurm = slurm
         self._writes: dict[int, int] = {}
 

@@ -25,7 +25,7 @@ from typing import Protocol
 from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.errors import CommandError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmJob
-from slurm_hooks.agent.jobs.journal_comment import CommentWriter, JournalComment
+from slurm_hooks.agent.jobs.journal_comment import CommentClient, JournalComment
 from slurm_hooks.agent.jobs.requeue_rules import (
     ENDED_BADLY,
     HASTE_S,
@@ -53,7 +53,7 @@ def _to_stderr(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-class JobClient(SlurmClient, CommentWriter, Protocol):
+class JobClient(SlurmClient, CommentClient, Protocol):
     """Slurm, with the comment and the hold of a job."""
 
     def release(self, job_id: int) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from holdfast.records import verdict_file
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import Severity, Status
 from slurm_hooks.agent.jobs.requeue import Requeuer
-from slurm_hooks.node import machine, slurmstepds, verdict_file
+from slurm_hooks.node import machine, slurmstepds
 from slurm_hooks.settings.settings import Settings
 
 _BATCH = "batch"

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.adapters.log import Log
 from holdfast.config.schema import PathsConfig
 from holdfast.findings import Finding, Verdict
+from holdfast.records import verdict_file
 from holdfast.version import VERSION
 from holdfast.vocabulary import Mode, Severity, Status
 from slurm_hooks.agent.drain.messages import SlurmStatus
@@ -18,7 +19,7 @@ from slurm_hooks.agent.drain.record import plain
 from slurm_hooks.agent.verdict.facts_summary import brief
 from slurm_hooks.evaluation.judge import OpenFinding
 from slurm_hooks.facts import NodeFacts
-from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node import machine
 
 log = Log("agent")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import IO, Any, NamedTuple
 
 from holdfast.adapters import jsonl
-from slurm_hooks.job.journal import Event
+from holdfast.records.job_journal import Event
 
 _CHUNK_BYTES = 1 << 20
 _MAX_BYTES = 8 << 20

@@ -15,10 +15,11 @@ from holdfast.config.load import load_section
 from holdfast.config.path import config_path
 from holdfast.config.schema import ClusterConfig, load_cluster
 from holdfast.errors import ConfigError, UsageError
+from holdfast.records.job_journal import path_for
 from holdfast.slurm.cli import SlurmCli
 from slurm_hooks.job.checkpoints.storage_errors import is_transient
 from slurm_hooks.job.environment import JobContext
-from slurm_hooks.job.journal import Journal, path_for
+from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.attempt_loop import AttemptLoop
 from slurm_hooks.job.launcher.inputs import Job, Tools
 from slurm_hooks.job.launcher.time_limit import parse as parse_before_limit

@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from slurm_hooks.job.journal import Event, attempts, last
+from holdfast.records.job_journal import Event, attempts, last
 
 _ADDRESS = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.faults import fault_of
-from holdfast.incidents import STEPD_KILLED, Attribution, Incident, verdict
 from holdfast.policy.job.facts import FailureKind
+from holdfast.records.incidents import STEPD_KILLED, Attribution, Incident, verdict
 from holdfast.vocabulary import Severity, SlurmName
 from slurm_hooks.job.outcome.attempt_end import AttemptEnd
 from slurm_hooks.job.outcome.lost_nodes import CODE as LOST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from holdfast.incidents import Incident
+from holdfast.records.incidents import Incident
 from holdfast.slurm.client import SlurmClient
 from holdfast.slurm.hostlist import expand
 from holdfast.vocabulary import SlurmName

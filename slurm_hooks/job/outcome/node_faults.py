@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast import incidents
 from holdfast.errors import CommandError
 from holdfast.faults import severity_of
-from holdfast.incidents import Incident
 from holdfast.node_states import JOBS_LOST
 from holdfast.reason import Reason
+from holdfast.records import incidents
+from holdfast.records.incidents import Incident
 from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import Severity, SlurmName
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from slurm_hooks.job.journal import FOLDER
+from holdfast.records.job_journal import FOLDER
 
 _MAX_DEPTH = 6
 _MAX_ENTRIES = 20_000

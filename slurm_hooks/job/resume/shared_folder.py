@@ -12,9 +12,9 @@ from pathlib import Path
 
 from holdfast.adapters import jsonl, safe_file
 from holdfast.errors import CommandError
+from holdfast.records.job_journal import Event, last
 from holdfast.slurm.client import SlurmClient
 from slurm_hooks.job.environment import JobContext
-from slurm_hooks.job.journal import Event, last
 
 _NAME = re.compile(r"job-(\d{1,10})\.jsonl")
 _MAX_ENTRIES = 20_000

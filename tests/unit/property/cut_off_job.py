@@ -2,7 +2,7 @@
 forgets: the real parts of the fence decide, and no old attempt may be able to write after a new one started.
 
 Real: ``Fence`` (what an attempt waits for), ``Newer`` (what is read from the journal), ``Lease`` (what agents do),
-``past`` and ``of_this_job`` (the journal's history). Simulated: the nodes, their links, slurmctld and srun.
+``past`` and ``of_last_job`` (the journal's history). Simulated: the nodes, their links, slurmctld and srun.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from datetime import datetime, timezone
 from functools import partial
 
 from holdfast.policy.job.fence import POLL_S, Lease, Order
+from holdfast.records.job_journal import Event
 from holdfast.slurm.client import SlurmJob
 from slurm_hooks.job.fence.newer import Newer, Run
-from slurm_hooks.job.journal import Event
 from tests.unit.property.cut_off_parts import (
     EPOCH,
     JOB,

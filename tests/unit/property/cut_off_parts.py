@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.errors import Unavailable
 from holdfast.policy.job.fence import Lease
+from holdfast.records.job_journal import Event, of_last_job
 from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import NodeState
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.fence.fence import Fence, Superseded
 from slurm_hooks.job.fence.newer import Newer, Run
-from slurm_hooks.job.journal import Event, Journal, of_this_job
+from slurm_hooks.job.journal import Journal
 
 if TYPE_CHECKING:
     from tests.unit.property.cut_off_job import World
@@ -142,7 +143,7 @@ class Launcher:
 
     def begin(self) -> None:
         self.fence.check(self.number)
-        events = of_this_job(self.all_events(), (self.run.restarts, self.run.started_at))
+        events = of_last_job(self.all_events(), (self.run.restarts, self.run.started_at))
         self.number = 1 + sum(event["event"] == "attempt" for event in events)
         self.world.after(self.world.random.uniform(0, 0.3), lambda: self.go(self.announce))
 

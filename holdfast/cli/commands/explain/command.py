@@ -15,12 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from holdfast import incidents
 from holdfast.cli import site_config
 from holdfast.cli.commands.explain import history as explain_history
 from holdfast.cli.commands.explain import kubernetes as explain_kubernetes
 from holdfast.cli.commands.explain.files import (
-    Journal,
+    JobJournal,
     agent_report,
     local_journal,
     local_report,
@@ -34,6 +33,7 @@ from holdfast.config.schema import PathsConfig
 from holdfast.drain_status import drain_status
 from holdfast.errors import CommandError, Refused, Unavailable
 from holdfast.faults import Fault
+from holdfast.records import incidents
 from holdfast.slurm.accounting import PastJob
 from holdfast.slurm.cli import SlurmCli
 from holdfast.slurm.client import SlurmJob, SlurmNode
@@ -227,7 +227,7 @@ def _journal(
     run: Path | None,
     *,
     silent: bool,
-) -> Journal | None:
+) -> JobJournal | None:
     """The job's journal. Its path is in the AdminComment, and on the job's first node with the agent."""
     named = [incidents.journal_in(job.admin_comment)] if job else []
     if run is not None:
@@ -262,7 +262,7 @@ def _job(job: SlurmJob) -> dict[str, Any]:
 
 
 def _nodes_of(
-    slurm: SlurmCli, job: SlurmJob | PastJob | None, journal: Journal | None
+    slurm: SlurmCli, job: SlurmJob | PastJob | None, journal: JobJournal | None
 ) -> list[SlurmNode]:
     """The nodes that the job has now or had in its attempts, in their present state."""
     lists = [job.nodes] if job else []

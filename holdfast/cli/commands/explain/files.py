@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,21 @@ from holdfast.adapters import safe_file
 from holdfast.adapters.typed_json import typed
 from holdfast.drain_status import AgentReport
 from holdfast.policy.ownership import DrainRecord
-from holdfast.version import WIRE
+from holdfast.records import job_journal, verdict_file
+from holdfast.records.job_journal import FOLDER, Event
+from holdfast.records.verdict_file import Published
 from holdfast.vocabulary import Status
 
-_STATUSES = frozenset(status.value for status in Status)
 _BOOT_ID = Path("sys/kernel/random/boot_id")
-_MAX_VERDICT_BYTES = 4 << 20
+_MAX_REPORT_BYTES = 4 << 20
 _MAX_JOURNAL_BYTES = 32 << 20
-_FOLDER = ".holdfast"
 _MAX_FOLDERS = 2000
 """Folders searched below a job's working folder, which may have any number."""
 _LATEST_S = 32e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journal:
+class JobJournal:
     """A job's journal as one mapping for each attempt, oldest first. ``problem``: why the file cannot be
     read."""
 
@@ -43,37 +43,32 @@ class Journal:
 
 def local_verdict(run: Path, procfs: Path, name: str | None) -> dict[str, Any] | None:
     """This node's verdict file, if this is the node ``name`` (None: any name). ``expired``: it no longer
-    counts, for example after a reboot. The rules are those of ``slurm_hooks.node.verdict_file``."""
-    try:
-        data = safe_file.read_bytes(run / "verdict", max_bytes=_MAX_VERDICT_BYTES)
-    except OSError:
+    counts, for example after a reboot."""
+    published = _published(verdict_file.path_in(run), procfs)
+    detail = published.detail
+    if not detail or (name is not None and detail.get("node", name) != name):
         return None
-    text = data.decode("utf-8", "replace")
-    first, _, rest = text.partition("\n")
-    words = first.split()
-    try:
-        detail = json.loads(rest)
-    except (ValueError, RecursionError):
-        detail = None
-    if len(words) != 4 or words[0] not in _STATUSES:
-        return None
-    if not isinstance(detail, dict) or detail.get("status") != words[0]:
-        return None
-    if name is not None and detail.get("node", name) != name:
-        return None
-    stale = _why_stale(words, procfs)
-    findings = detail.get("findings") or ()
     return {
-        "status": words[0] if not stale else "blind",
-        "expired": bool(stale),
-        "expired_reason": stale,
-        "findings": [finding for finding in findings if isinstance(finding, dict)],
-        "blind": detail.get("blind") or [],
+        "status": published.status.value,
+        "expired": not published.fresh,
+        "expired_reason": published.why,
+        "findings": published.findings,
+        "blind": published.blind,
         "decision": _table(detail.get("decision")),
-        "drained": detail.get("drained") is True,
+        "drained": published.drained,
         "facts": _table(detail.get("facts")),
         "at": detail.get("at"),
     }
+
+
+def _published(path: Path, procfs: Path) -> Published:
+    try:
+        boot_id = (procfs / _BOOT_ID).read_text().strip()
+        uptime_s = float((procfs / "uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        found = verdict_file.read(path, boot_id="", uptime_s=0.0)
+        return replace(found, status=Status.BLIND, fresh=False, why="its age is unknown")
+    return verdict_file.read(path, boot_id=boot_id, uptime_s=uptime_s)
 
 
 def _table(value: Any) -> dict[str, Any]:
@@ -103,27 +98,11 @@ def agent_report(verdict: Mapping[str, Any] | None) -> AgentReport | None:
     return AgentReport(made=made, at=at, fresh=not verdict["expired"], until=until)
 
 
-def _why_stale(words: Sequence[str], procfs: Path) -> str:
-    try:
-        boot_id = (procfs / _BOOT_ID).read_text().strip()
-        uptime_s = float((procfs / "uptime").read_text().split()[0])
-        expires_s = int(words[1])
-    except (OSError, ValueError, IndexError):
-        return "its age is unknown"
-    if words[3] != WIRE:
-        return f"of another format ({words[3][:40]})"
-    if words[2] != boot_id:
-        return "written before the last boot"
-    if uptime_s > expires_s + 1:
-        return f"expired {uptime_s - expires_s:.0f} s ago: is the agent running?"
-    return ""
-
-
 def local_report(run: Path, job_id: int) -> dict[str, Any] | None:
     """This node's own report of the job's last run here, when it had one."""
     try:
         path = run / "reports" / f"{job_id}.json"
-        found = json.loads(safe_file.read_bytes(path, max_bytes=_MAX_VERDICT_BYTES))
+        found = json.loads(safe_file.read_bytes(path, max_bytes=_MAX_REPORT_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -134,7 +113,7 @@ def local_journal(run: Path, job_id: int) -> str:
     user may read."""
     try:
         path = run / "jobs" / f"{job_id}.json"
-        marker = json.loads(safe_file.read_bytes(path, max_bytes=_MAX_VERDICT_BYTES))
+        marker = json.loads(safe_file.read_bytes(path, max_bytes=_MAX_REPORT_BYTES))
     except (OSError, ValueError, RecursionError):
         return ""
     return str(marker.get("journal") or "") if isinstance(marker, dict) else ""
@@ -142,15 +121,15 @@ def local_journal(run: Path, job_id: int) -> str:
 
 def read_journal(
     job_id: int, checkpoints: Path | None, work_dir: Path | None, named: Sequence[str] = ()
-) -> Journal | None:
+) -> JobJournal | None:
     """The job's journal; ``None``: not found. It is looked for below ``checkpoints``, at the paths
     ``named`` by Slurm or the agent, and below the working folder.
     """
-    name = f"job-{job_id}.jsonl"
-    given = [checkpoints / _FOLDER / name] if checkpoints is not None else []
+    name = job_journal.file_name(job_id)
+    given = [checkpoints / FOLDER / name] if checkpoints is not None else []
     # The job's user chose the path: it is read only if it can be the path of a journal.
     elsewhere = [Path(text) for text in named if _is_journal(text, name)]
-    below = (folder / _FOLDER / name for folder in _places(work_dir))
+    below = (folder / FOLDER / name for folder in _places(work_dir))
     unread = None
     for path in itertools.chain(given, elsewhere, below):
         found = _read(path)
@@ -158,23 +137,24 @@ def read_journal(
             return found
         unread = unread or found
     if unread is None and elsewhere:
-        return Journal(path=elsewhere[0], attempts=(), problem="no such file on this host")
+        return JobJournal(path=elsewhere[0], attempts=(), problem="no such file on this host")
     return unread
 
 
 def _is_journal(path: str, name: str) -> bool:
-    return path.startswith("/") and path.endswith(f"/{_FOLDER}/{name}")
+    return path.startswith("/") and path.endswith(f"/{FOLDER}/{name}")
 
 
-def _read(path: Path) -> Journal | None:
+def _read(path: Path) -> JobJournal | None:
     """The journal at ``path``; ``None``: there is no such file."""
     try:
-        data = safe_file.read_bytes(path, max_bytes=_MAX_JOURNAL_BYTES)
+        return JobJournal(
+            path=path, attempts=fold(job_journal.read(path, max_bytes=_MAX_JOURNAL_BYTES))
+        )
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        return Journal(path=path, attempts=(), problem=error.strerror or str(error))
-    return Journal(path=path, attempts=fold(_events(data.decode("utf-8", "replace"))))
+        return JobJournal(path=path, attempts=(), problem=error.strerror or str(error))
 
 
 def _places(work_dir: Path | None) -> Iterator[Path]:
@@ -205,35 +185,15 @@ def _folders_in(folder: Path, left: int) -> tuple[list[Path], int]:
     return sorted(found), left - len(found)
 
 
-def _events(text: str) -> Iterator[Mapping[str, Any]]:
-    for line in text.split("\n"):
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # a line that a crash cut short
-        if isinstance(event, dict) and isinstance(event.get("event"), str):
-            yield event
-
-
-def fold(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The events as one mapping for each attempt, without those of an earlier job of the same number.
-
-    Slurm reuses numbers: the restart count then falls, or stays while the start time changes. Pure.
-    """
-    attempts: list[dict[str, Any]] = []
-    before: tuple[int, float | None] = (0, None)
-    for event in events:
-        kind = event["event"]
-        if kind == "attempt":
-            run = (_number(event.get("restarts")) or 0, _moment(event.get("job_start")))
-            started_again = None not in (run[1], before[1]) and run[1] != before[1]
-            if run[0] < before[0] or (run[0] == before[0] and started_again):
-                attempts = []
-            before = run
-            attempts.append(_attempt(event))
-        elif attempts:
-            _add(attempts[-1], kind, event)
-    return attempts
+def fold(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """The last job's events as one mapping for each attempt. Pure."""
+    folded = []
+    for first, *others in job_journal.attempts(job_journal.of_last_job(events)):
+        attempt = _attempt(first)
+        for event in others:
+            _add(attempt, event["event"], event)
+        folded.append(attempt)
+    return folded
 
 
 def _attempt(event: Mapping[str, Any]) -> dict[str, Any]:

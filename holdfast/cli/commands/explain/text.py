@@ -88,7 +88,7 @@ def _verdict_lines(report: Report) -> Iterator[str]:
             f"  finding   {finding.get('code')} {finding.get('severity')} on "
             f"{finding.get('subject')}: {finding.get('detail')}{_mode(finding)}{_until(finding, verdict['at'])}"
         )
-    stale = f" ({verdict['expired_reason']})" if verdict["expired"] else ""
+    stale = f" ({verdict['expired_reason']}: is the agent running?)" if verdict["expired"] else ""
     yield f"  verdict   {verdict['status']}{stale}"
     if verdict["blind"]:
         yield f"  blind     {', '.join(map(str, verdict['blind']))}"

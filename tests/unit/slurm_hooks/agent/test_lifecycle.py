@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.records import verdict_file
 from slurm_hooks.agent import lock, systemd
 from slurm_hooks.hooks import health_check, start_backoff
 from slurm_hooks.hooks.start_backoff import Starts
-from slurm_hooks.node import verdict_file
 
 ROOT = Path(__file__).parents[4]
 SAME = (1, 2)

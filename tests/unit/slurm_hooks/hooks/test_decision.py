@@ -18,6 +18,7 @@ from holdfast.config.path import config_path
 from holdfast.config.schema import load_cluster
 from holdfast.errors import ConfigError
 from holdfast.policy.ownership import is_own_drain
+from holdfast.records import verdict_file
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import Context, SlurmName, Status
 from slurm_hooks.agent import lock
@@ -25,7 +26,7 @@ from slurm_hooks.agent.drain import record as records
 from slurm_hooks.agent.drain.record import confirmed
 from slurm_hooks.hooks import decision
 from slurm_hooks.hooks.internal_errors import guarded
-from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node import machine
 from slurm_hooks.settings import last_good
 from slurm_hooks.settings.sections import NodeConfig
 from tests.unit.slurm_hooks.agent.drain.fake_slurm import ME, FakeSlurm

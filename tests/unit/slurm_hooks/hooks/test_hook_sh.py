@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.records import verdict_file
 from holdfast.vocabulary import Status
-from slurm_hooks.node import machine, verdict_file
+from slurm_hooks.node import machine
 
 HOOK = Path(__file__).parents[4] / "slurm_hooks" / "hook"
 

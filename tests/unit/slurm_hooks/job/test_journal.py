@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurm_hooks.job.journal import Journal, attempts, path_for
+from holdfast.records.job_journal import attempts, path_for
+from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.past_attempts import (
     evidence_on_checkpoints,
     lost_launchers,
@@ -75,6 +76,14 @@ def test_a_reused_job_id_inherits_nothing(tmp_path: Path) -> None:
     assert len(past(_journal(tmp_path, restarts=2, job_start=30.0).events())) == 2
     assert past(_journal(tmp_path, restarts=0, job_start=900.0).events()) == []
     assert past(_journal(tmp_path, restarts=1, job_start=900.0).events()) == []
+
+
+def test_an_unknown_start_time_ends_no_history(tmp_path: Path) -> None:
+    """Slurm did not tell the start: an attempt of the same run may not count as another job's."""
+    _attempt(_journal(tmp_path), 1, restarts=1, job_start=20.0)
+    assert len(past(_journal(tmp_path, restarts=1, job_start=0.0).events())) == 1
+    _attempt(_journal(tmp_path), 2, restarts=1, job_start=0.0)
+    assert len(past(_journal(tmp_path, restarts=1, job_start=20.0).events())) == 2
 
 
 def test_attempts_of_one_run_count_together(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Refused, Unavailable
-from holdfast.incidents import Incident, parse, render
+from holdfast.records.incidents import Incident, parse, render
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import Action, Severity
 from slurm_hooks.agent.job_report import files, leftovers, report

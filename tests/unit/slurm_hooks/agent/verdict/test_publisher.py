@@ -17,6 +17,7 @@ from holdfast.drain_status import Owner, drain_status
 from holdfast.findings import Finding, Verdict
 from holdfast.policy.node_inputs import DrainInputs
 from holdfast.policy.ownership import DrainRecord
+from holdfast.records import verdict_file
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName, Status
 from slurm_hooks.agent.drain import record as records
@@ -36,7 +37,6 @@ from slurm_hooks.facts import (
     PortFacts,
     XidEvent,
 )
-from slurm_hooks.node import verdict_file
 from slurm_hooks.settings.settings import Settings
 
 ME = SlurmName("worker-1")

@@ -12,13 +12,14 @@ import pytest
 
 from holdfast.errors import Unavailable
 from holdfast.policy.job import fence as policy
+from holdfast.records.job_journal import path_for
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.fence.fence import Fence, Superseded
 from slurm_hooks.job.fence.journal_watch import JournalWatch
 from slurm_hooks.job.fence.newer import JournalReader, Run
-from slurm_hooks.job.journal import Journal, path_for
+from slurm_hooks.job.journal import Journal
 
 
 @dataclass

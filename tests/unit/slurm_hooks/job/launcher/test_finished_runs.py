@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from slurm_hooks.job.journal import Event
+from holdfast.records.job_journal import Event
 from slurm_hooks.job.launcher.finished_runs import finished, key_of, occurrence
 
 NODES = ("worker-0", "worker-1")

@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from holdfast.incidents import Attribution, Incident, render
 from holdfast.policy.job.decision import decide
 from holdfast.policy.job.facts import FailureKind, Next
+from holdfast.records.incidents import Attribution, Incident, render
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.outcome.agent_incidents import AgentIncidents, since, with_incidents

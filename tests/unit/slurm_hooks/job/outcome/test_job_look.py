@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from holdfast.errors import Unavailable
-from holdfast.incidents import STEPD_KILLED, Incident, render
+from holdfast.records.incidents import STEPD_KILLED, Incident, render
 from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.environment import JobContext

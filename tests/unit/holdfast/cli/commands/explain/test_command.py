@@ -377,8 +377,7 @@ def test_nodes_lists_and_filters(cluster: Path, capsys: pytest.CaptureFixture[st
     [
         ("bad 130 b-1 holdfast/1", ""),
         ("bad 50 b-1 holdfast/1", "expired 50 s ago"),
-        ("bad 130 b-0 holdfast/1", "before the last boot"),
-        ("bad soon b-1 holdfast/1", "is unknown"),
+        ("bad 130 b-0 holdfast/1", "another boot"),
     ],
 )
 def test_an_outdated_verdict_is_blind(cluster: Path, first: str, why: str) -> None:
@@ -401,6 +400,7 @@ def test_an_outdated_verdict_is_blind(cluster: Path, first: str, why: str) -> No
         'ok 1 b holdfast/1\n{"status": "bad"}',
         "ok 1 b holdfast/1\n{}",
         'ok 1 b holdfast/1 more\n{"status": "ok"}',
+        'ok soon b-1 holdfast/1\n{"status": "ok"}',
     ],
 )
 def test_an_invalid_verdict_file_is_no_verdict(cluster: Path, text: str) -> None:
@@ -416,6 +416,14 @@ def test_a_verdict_of_another_format_counts_as_for_the_hooks(cluster: Path) -> N
     assert "of another format (holdfast/2)" in found["expired_reason"]
     report = agent_report(found)
     assert report is None or not report.fresh
+
+
+def test_a_verdict_whose_age_is_unknown_is_blind(cluster: Path) -> None:
+    verdict(cluster, "bad 130 b-1 holdfast/1")
+    (cluster / "proc" / "uptime").unlink()
+    found = local_verdict(cluster / "run", cluster / "proc", "n2")
+    assert found is not None
+    assert (found["status"], found["expired_reason"]) == ("blind", "its age is unknown")
 
 
 def test_a_journal_is_found_near_the_working_folder(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.cli.commands.explain.files import local_report
 from holdfast.cli.commands.explain.text import job_page
-from holdfast.incidents import Incident
+from holdfast.records.incidents import Incident
 
 REPORT: dict[str, Any] = {
     "kind": "job",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import incidents
 from holdfast.cli import main
 from holdfast.cli.commands.explain.files import fold, read_journal
+from holdfast.records import incidents
 from holdfast.slurm.accounting import past_job
 
 DATA = Path(__file__).parents[5] / "data" / "slurm" / "24.11"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.incidents import (
+from holdfast.records.incidents import (
     MAX_CHARS,
     Attribution,
     Incident,

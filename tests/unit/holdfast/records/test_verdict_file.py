@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.records import verdict_file
+from holdfast.records.verdict_file import Published
 from holdfast.vocabulary import Status
-from slurm_hooks.node import verdict_file
-from slurm_hooks.node.verdict_file import Published
 
 BOOT = "b007b007-0000-4000-8000-000000000000"
 FOREIGN = "not a verdict file: "
@@ -114,7 +114,7 @@ def test_a_missing_and_an_unreadable_file_are_blind(path: Path) -> None:
     folder = verdict_file.read(path, boot_id=BOOT, uptime_s=1.0)
     assert (folder.status, folder.fresh) == (Status.BLIND, False)
     assert folder.why.startswith("unreadable verdict: ")
-    assert "Is a directory" in folder.why
+    assert "a folder" in folder.why
     long = verdict_file.read(path / ("x" * 300), boot_id=BOOT, uptime_s=1.0)
     assert len(long.why) == len("unreadable verdict: ") + 200
 

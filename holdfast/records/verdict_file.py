@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapters import safe_file
 from holdfast.adapters.reserved_space import ReservedSpace
 from holdfast.adapters.state_file import write_atomic
 from holdfast.version import WIRE
 from holdfast.vocabulary import Status
 
 _RESERVED_BYTES = 64 << 10
+_MAX_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,30 +83,40 @@ def write(path: Path, text: str, reserve: ReservedSpace | None = None) -> None:
 def read(path: Path, *, boot_id: str, uptime_s: float) -> Published:
     """The verdict; an invalid one is blind. Never raises."""
     try:
-        first, second = path.read_text(errors="replace").split("\n")[:2]
+        text = safe_file.read_bytes(path, max_bytes=_MAX_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return _blind("there is no verdict")
+    except OSError as error:
+        return _blind(f"unreadable verdict: {' '.join(str(error).split())[:200]}")
+    return parse(text, boot_id=boot_id, uptime_s=uptime_s) or _blind(_foreign(path))
+
+
+def parse(text: str, *, boot_id: str, uptime_s: float) -> Published | None:
+    """The verdict in a file's text, which is blind if it no longer counts; ``None``: the text is no verdict.
+    Pure."""
+    try:
+        first, second = text.split("\n")[:2]
         status, expires, boot, wire = first.split(" ")
         detail = json.loads(second)
-        word = Status(status)
-        deadline = int(expires)
-    except FileNotFoundError:
-        return Published(status=Status.BLIND, fresh=False, why="there is no verdict")
-    except OSError as error:
-        text = " ".join(str(error).split())[:200]
-        return Published(status=Status.BLIND, fresh=False, why=f"unreadable verdict: {text}")
+        word, deadline = Status(status), int(expires)
     except (ValueError, RecursionError):
-        return Published(status=Status.BLIND, fresh=False, why=_foreign(path))
-    why = ""
+        return None
     if not isinstance(detail, dict) or detail.get("status") != word.value:
-        why = _foreign(path)
-    elif wire != WIRE:
+        return None
+    why = ""
+    if wire != WIRE:
         why = f"verdict of another format ({wire[:40]})"
     elif boot != boot_id:
         why = "verdict of another boot"
     elif uptime_s > deadline + 1:
         why = f"verdict expired {uptime_s - deadline:.0f} s ago"
     if why:
-        return Published(status=Status.BLIND, fresh=False, why=why, detail=_table(detail))
-    return Published(status=word, fresh=True, detail=_table(detail))
+        return Published(status=Status.BLIND, fresh=False, why=why, detail=detail)
+    return Published(status=word, fresh=True, detail=detail)
+
+
+def _blind(why: str) -> Published:
+    return Published(status=Status.BLIND, fresh=False, why=why)
 
 
 def _foreign(path: Path) -> str:
