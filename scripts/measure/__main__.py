@@ -17,7 +17,7 @@ from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
 
-from measure import figures, log_speed, machine, page, parse_cost, random_histories
+from measure import figures, launcher_cost, log_speed, machine, page, parse_cost, random_histories
 from measure.figures import Figure
 from measure.node import (
     agent_cost,
@@ -36,6 +36,7 @@ IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "drain": drain.drain,
     "unkillable": prolog_and_check.unkillable,
     "catalogue": agent_cost.catalogue,
+    "launcher": launcher_cost.launcher,
     "event": detection.event,
     "polled": detection.polled,
     "hung": detection.hung,

@@ -125,6 +125,7 @@ class Keeper:
         self._scan: _Asked[dict[Attempt, Tasks]] | None = None
         self._jobs: frozenset[int] = frozenset()
         self._scanned_at = float("-inf")
+        self._has_scanned = False
 
     def serve(self, request: Request) -> Iterator[Any]:
         """The changes, the attempts that are stopped now, and in how many seconds to ask again."""
@@ -142,7 +143,8 @@ class Keeper:
             yield from self._enforce(attempt, watched, may_act=request.may_act)
             if watched.has_lease(self._clock()):
                 again_s = min(again_s, watched.lease.look_again_s(self._clock()))
-        yield frozenset(attempt for attempt, one in self._watched.items() if one.told is Order.STOP)
+        stopped = (attempt for attempt, one in self._watched.items() if one.told is Order.STOP)
+        yield frozenset(stopped) if self._has_scanned else request.stopped
         yield again_s
 
     # --- which attempts are here -----------------------------------------------------------------
@@ -160,6 +162,7 @@ class Keeper:
         answer = self._scan.take()
         if answer is None:
             return
+        self._has_scanned = True
         began_at, found = answer
         self._watched = {key: one for key, one in self._watched.items() if key in found}
         for attempt, tasks in sorted(found.items(), key=lambda item: item[0].number)[-_MOST:]:

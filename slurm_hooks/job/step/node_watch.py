@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-_SETTLED_S = 600.0
+SETTLED_S = 120.0
 _PRINTS_S = 30.0
 _SKIP = 5
 
@@ -15,7 +15,7 @@ class Watch:
     """Calls ``look`` every ``poll_s`` in a thread, so that a slow slurmctld delays neither signals nor
     output.
 
-    After ten minutes a look costs more than it finds while the job prints something (``heard_at``,
+    After two minutes a look costs more than it finds while the job prints something (``heard_at``,
     ``time.monotonic``): then only every sixth is done.
     """
 
@@ -47,7 +47,7 @@ class Watch:
 
     def may_skip(self, now: float) -> bool:
         """Whether the next look can be left out; ``skipped``: how many were, in a row."""
-        settled = now - self._started_at > _SETTLED_S
+        settled = now - self._started_at > SETTLED_S
         prints = now - self._heard_at() < max(_PRINTS_S, 2 * self._poll_s)
         return settled and prints and self.skipped < _SKIP
 
