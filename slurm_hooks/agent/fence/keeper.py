@@ -62,8 +62,9 @@ class _Asked(Generic[T]):
         self._thread: threading.Thread | None = None
         self._done: list[tuple[float, T]] = []
         self._began_at = float("-inf")
-        self.outage = False
-        """The last call ended with an error that passes, as of a storage that does not answer."""
+        self.outage = self.refused = False
+        """The last call ended with an error: one that passes, as of a storage that does not answer, or one
+        that does not, as of a file that is not there."""
 
     def hangs(self, now: float) -> bool:
         running = self._thread is not None and self._thread.is_alive()
@@ -87,9 +88,11 @@ class _Asked(Generic[T]):
     def _run(self) -> None:
         began_at = self._began_at
         try:
-            self._done, self.outage = [(began_at, self._call())], False
+            self._done = [(began_at, self._call())]
+            self.outage = self.refused = False
         except OSError as error:
             self._done, self.outage = [], is_transient(error)
+            self.refused = not self.outage
         except CommandError:
             self._done = []
 
@@ -102,6 +105,12 @@ class _Watched:
     slurm: _Asked[bool]
     was_read: bool = False
     told: Order = field(default=Order.GO_ON)
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether its tasks are stopped, and the storage answers that there is no journal any more: then
+        slurmctld alone has to let them go on."""
+        return self.told is Order.STOP and self.journal.refused
 
     def has_lease(self, now: float) -> bool:
         """Whether the journal was read, or its storage does not answer: one that is not where this worker
@@ -133,7 +142,7 @@ class Keeper:
         self._find(request, now)
         for watched in self._watched.values():
             watched.journal.ask()
-            if watched.lease.asks_slurm(now):
+            if watched.lease.asks_slurm(now) or watched.is_removed:
                 watched.slurm.ask()
         for watched in self._watched.values():
             watched.journal.wait(now + _PATIENCE_S)
@@ -212,7 +221,9 @@ class Keeper:
         lease = watched.lease
         confirmed, read = watched.slurm.take(), watched.journal.take()
         if confirmed is not None and confirmed[1]:
-            lease = lease.confirmed(confirmed[0])
+            began_at = confirmed[0]
+            removed = watched.is_removed
+            lease = lease.read(began_at, newer=False) if removed else lease.confirmed(began_at)
         if read is not None:
             watched.was_read = True
             lease = lease.read(read[0], newer=read[1] is not None)

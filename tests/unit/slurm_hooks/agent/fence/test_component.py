@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,16 +70,15 @@ class _Node:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[_Node]:
-    for parent in (tmp_path, *tmp_path.parents[:3]):
-        parent.chmod(parent.stat().st_mode | 0o055)  # pytest's folders are root's alone
-    made = _Node(tmp_path)
-    made.attempt(1, 0)
-    yield made
-    made.component.close()
-    for process in made.started:
-        process.kill()
-        process.wait()
+def node() -> Iterator[_Node]:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own ones are root's alone
+        made = _Node(Path(folder))
+        made.attempt(1, 0)
+        yield made
+        made.component.close()
+        for process in made.started:
+            process.kill()
+            process.wait()
 
 
 def _state(pid: int) -> str:

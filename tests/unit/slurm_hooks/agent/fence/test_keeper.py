@@ -202,6 +202,21 @@ def test_what_was_stopped_is_killed_when_the_journal_shows_a_newer_attempt(
     _until(lambda: _state(pid) == "Z")
 
 
+def test_tasks_whose_journal_was_removed_go_on_when_slurmctld_runs_the_job(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a job whose user has removed the folder would stand still for ever."""
+    pid = world.task()
+    world.turn()
+    world.journal.unlink()
+    assert world.turns(LEASE_S + 1) == [Order.STOP]
+    world.slurm.answer = _Job(restarts=1)
+    assert world.turns(2) == []
+    world.slurm.answer = _Job()
+    assert world.turns(2) == [Order.GO_ON]
+    _until(lambda: _state(pid) == "S")
+
+
 def test_a_storage_that_fails_stops_nothing_while_slurmctld_runs_the_job(
     world: _World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
