@@ -66,12 +66,12 @@ def _share(pid: int, over_s: float) -> float:
     return (cpu_ticks_s(pid) - before) / (time.monotonic() - begin)
 
 
-def _host(box: Box, job: int) -> str:
-    """The node of the running job's script; empty: it does not run."""
+def _host(box: Box, job: int) -> str | None:
+    """The node of the running job's script; None: it does not run."""
     shown = box.run(
         ["squeue", "--noheader", "--states=R", f"--jobs={job}", "--format=%B"], check=False
     )
-    return shown.stdout.strip()
+    return shown.stdout.strip() or None
 
 
 def _pid(box: RunningBox, node: str, *words: str) -> int | None:

@@ -6,9 +6,7 @@ meanwhile.
 
 from __future__ import annotations
 
-import os
 import signal
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +21,7 @@ from holdfast.records.job_journal import Event
 from holdfast.slurm.client import SlurmClient
 from slurm_hooks.agent.fence.tasks import Attempt, Scan, Tasks, signal_all
 from slurm_hooks.job.checkpoints.storage_errors import is_transient
-from slurm_hooks.job.fence.newer import JournalReader
+from slurm_hooks.job.fence.newer import JournalReader, open_as_user
 
 _MOST = 16
 """Attempts of one user on one node: in general there is one for each job."""
@@ -31,7 +29,6 @@ _SCAN_S = 10.0
 """Between two scans for new processes; a new job is looked for at each turn."""
 _PATIENCE_S = 0.25
 """For answers of a healthy storage. Later ones count at the next turn."""
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 T = TypeVar("T")
 
 
@@ -206,12 +203,12 @@ class Keeper:
         """The journal as this worker sees it, or as a task does, which may run in a container or a chroot.
         Raises OSError."""
         try:
-            return _regular(journal)
+            return open_as_user(journal)
         except OSError:
             task = next(iter(tasks.pids), None)
             if task is None:
                 raise
-            return _regular(f"{self._procfs}/{task.pid}/root{journal}")
+            return open_as_user(f"{self._procfs}/{task.pid}/root{journal}")
 
     def _is_running(self, attempt: Attempt) -> bool:
         job = self._slurm.job(attempt.job)
@@ -247,12 +244,3 @@ class Keeper:
 
     def _signal(self, watched: _Watched, number: int, but_state: str) -> int:
         return signal_all(self._uid, watched.tasks, number, but_state, self._procfs)
-
-
-def _regular(path: str) -> IO[bytes]:
-    """Opened with the user's own rights, so that a link or a device leads no further than the user may go."""
-    fd = os.open(path, _FLAGS)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(f"{path}: not a regular file")
-    return os.fdopen(fd, "rb")

@@ -4,6 +4,7 @@ ends its own as soon as a newer one has begun (decision 41).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import IO
 
@@ -16,7 +17,7 @@ from holdfast.slurm.hostlist import names_in
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.fence.journal_watch import JournalWatch
-from slurm_hooks.job.fence.newer import JournalReader, Newer, Run, why_ended
+from slurm_hooks.job.fence.newer import JournalReader, Newer, Run, open_as_user, why_ended
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.log import say
 from slurm_hooks.job.past_attempts import past
@@ -116,7 +117,8 @@ class Fence:
         return f"slurmctld runs restart {job.restarts} of this job, and this is {self._context.restarts}"
 
     def _open(self) -> IO[bytes]:
-        return safe_file.open_regular(self._journal.path).file
+        path = self._journal.path
+        return open_as_user(str(path)) if os.geteuid() else safe_file.open_regular(path).file
 
 
 def _reason(number: int, silent: Sequence[SlurmName] | None) -> str:

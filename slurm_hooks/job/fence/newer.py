@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable
 from typing import IO, Any, NamedTuple
 
 from holdfast.adapters import jsonl
 from holdfast.records.job_journal import Event
 
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
 _MAX_BYTES = 8 << 20
 """Of one look. The first look at a larger journal begins so far before its end."""
@@ -71,6 +73,16 @@ def _run_of(event: Event) -> Run | None:
     if type(restarts) is not int or not isinstance(start, (int, float)) or abs(start) >= 2**63:
         return None
     return Run(restarts, float(start))
+
+
+def open_as_user(path: str) -> IO[bytes]:
+    """For a process that is not root: with the user's own rights, a link leads no further than the user may
+    go. Does not wait for a named pipe. Raises OSError."""
+    fd = os.open(path, _FLAGS)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(f"{path}: not a regular file")
+    return os.fdopen(fd, "rb")
 
 
 def why_ended(newer: Event) -> str:

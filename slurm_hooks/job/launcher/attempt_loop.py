@@ -41,6 +41,7 @@ from slurm_hooks.job.progress.slow_watch import SlowWatch
 from slurm_hooks.job.resume.argument import filled
 from slurm_hooks.job.resume.environment import child_environment
 from slurm_hooks.job.resume.search import Search, search
+from slurm_hooks.job.step.node_watch import SKIP, SKIP_NEAR_LIMIT
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.rank_hosts import rank_hosts
 from slurm_hooks.job.step.run_step import StepEnd, StepPlan, run_step
@@ -183,6 +184,7 @@ class AttemptLoop:
             watch=self._watch,
             end_tasks=lambda steps: self._actions.end_tasks(self._number, steps),
             poll_s=config.poll_s,
+            skip_looks=SKIP_NEAR_LIMIT if self._job.before_limit else SKIP,
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._look.nodes),
             on_terminated=lambda: journal.add("terminated", attempt=self._number),

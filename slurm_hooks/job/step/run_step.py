@@ -18,7 +18,7 @@ from holdfast.vocabulary import DO_NOT_REQUEUE
 from slurm_hooks.job.diagnosis.causes import Engine
 from slurm_hooks.job.diagnosis.lines.line import Diagnosis
 from slurm_hooks.job.step.child import FORWARDED, Child
-from slurm_hooks.job.step.node_watch import Watch
+from slurm_hooks.job.step.node_watch import SKIP, Watch
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.srun_output import TaskFailure
 
@@ -92,9 +92,9 @@ class StepPlan:
     """What to run and how to end it.
 
     ``watch`` is called every ``poll_s`` in its own thread and returns why the step must end, or an
-    empty string. ``end_tasks`` starts the SIGKILL of the tasks of these steps (empty: of all) and
-    returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost nodes.
-    ``rank_hosts``: rank → node, where the job's options tell it. ``on_terminated`` is called once in a
+    empty string; ``skip_looks``: see ``Watch``. ``end_tasks`` starts the SIGKILL of the tasks of these steps
+    (empty: of all) and returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost
+    nodes. ``rank_hosts``: rank → node, where the job's options tell it. ``on_terminated`` is called once in a
     thread of its own when the launcher has received SIGTERM or SIGINT. ``on_started`` is given what hears
     the step's output. ``fenced``: why everything must end at once; ``end_now`` does that beyond the command's
     own process group.
@@ -110,6 +110,7 @@ class StepPlan:
     rank_hosts: Mapping[int, str] = field(default_factory=dict)
     on_terminated: Callable[[], None] = lambda: None
     on_started: Callable[[Listener], None] = lambda _: None
+    skip_looks: int = SKIP
     fenced: Callable[[], str] = lambda: ""
     end_now: Callable[[], None] = lambda: None
 
@@ -255,7 +256,7 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     child = Child(plan.argv, plan.env, time.time, listener.stderr)
     listener.start(child.pid)
     plan.on_started(listener)
-    watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at)
+    watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at, plan.skip_looks)
     ending = _Termination(child, plan)
     try:
         status = _follow(child, watch, ending, signals, plan.on_terminated)

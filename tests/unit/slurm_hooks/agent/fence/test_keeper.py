@@ -128,7 +128,7 @@ def _outage(monkeypatch: pytest.MonkeyPatch, number: int = errno.EIO) -> None:
     def fail(path: str) -> None:
         raise OSError(number, os.strerror(number), path)
 
-    monkeypatch.setattr(keepers, "_regular", fail)
+    monkeypatch.setattr(keepers, "open_as_user", fail)
 
 
 def test_tasks_of_a_healthy_job_are_left_alone(world: _World) -> None:
@@ -247,7 +247,7 @@ def test_a_storage_that_hangs_from_the_start_counts(
     _outage(monkeypatch, errno.ENOENT)
     world.turn()
     monkeypatch.setattr(keepers, "_PATIENCE_S", 0.05)
-    monkeypatch.setattr(keepers, "_regular", lambda _: time.sleep(3600))
+    monkeypatch.setattr(keepers, "open_as_user", lambda _: time.sleep(3600))
     assert world.turns(LEASE_S + 3) == [Order.STOP]
     _until(lambda: _state(pid) == "T")
 
