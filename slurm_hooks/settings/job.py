@@ -31,6 +31,9 @@ class JobConfig:
     hang_report_s: float = 1800.0
     """Without a timeout, such an attempt is reported in the job's log, if it also uses no CPU on its first
     node; 0: never."""
+    degraded_wait_s: float = 3600.0
+    """How long to wait for a checkpoint after which a job leaves a degraded node; 0: it stays there until
+    it ends."""
     max_clock_skew_s: float = 5.0
     """With a node clock further ahead of slurmctld's, Slurm's own requeue delay stays."""
 
@@ -44,6 +47,9 @@ class JobConfig:
             if getattr(self, name) and not MIN_HANG_S <= getattr(self, name) <= MAX_HANG_S:
                 bounds = f"0 or {MIN_HANG_S} to {MAX_HANG_S}"
                 raise ValueError(f"{name} must be {bounds}, got {getattr(self, name):g}")
-        for name in ("end_grace_s", "evidence_wait_s", "slurm_patience_s", "max_clock_skew_s"):
+        for name in (
+            *("end_grace_s", "evidence_wait_s", "slurm_patience_s"),
+            *("degraded_wait_s", "max_clock_skew_s"),
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name):g}")

@@ -73,7 +73,7 @@ class Actions:
         return self.finish(number, code or 1, "Slurm did not accept the request")
 
     def at_limit(self, decision: JobDecision, number: int, code: int) -> int | None:
-        """For the time limit: it is no failure, so there is no evidence."""
+        """For the time limit or a degraded node: it is no failure, so there is no evidence."""
         journal, action = self._tools.journal, decision.next.value
         journal.add("decision", attempt=number, action=action, why=decision.why)
         if decision.next is Next.REQUEUE:

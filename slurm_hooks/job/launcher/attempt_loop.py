@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.policy.job.facts import JobDecision, Next
 from slurm_hooks.job import marker as markers
@@ -34,6 +34,8 @@ from slurm_hooks.job.past_attempts import (
     past,
 )
 from slurm_hooks.job.progress import slow_watch
+from slurm_hooks.job.progress.degraded_nodes import DegradedNodes, idle_nodes
+from slurm_hooks.job.progress.failure_evidence import BAD_NODE, FailureEvidence
 from slurm_hooks.job.progress.folder_state import Abandonable
 from slurm_hooks.job.progress.hang_watch import HangWatch
 from slurm_hooks.job.progress.silence import HangLimits
@@ -44,7 +46,8 @@ from slurm_hooks.job.resume.search import Search, search
 from slurm_hooks.job.step.node_watch import SKIP, SKIP_NEAR_LIMIT
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.rank_hosts import rank_hosts
-from slurm_hooks.job.step.run_step import StepEnd, StepPlan, run_step
+from slurm_hooks.job.step.run_step import StepEnd, run_step
+from slurm_hooks.job.step.termination import StepPlan
 from slurm_hooks.settings.notify import JobEvent
 
 _JOURNAL_S = 10.0
@@ -71,7 +74,9 @@ class AttemptLoop:
         self._search = Search(choice=Choice(chosen=None), failed_after_s=0.0)
         self._proved, self._step_began = "", 0.0
         self._limit = TimeLimit(None, checkpoints_left.Left, tools.signals.send)
+        self._degraded = self._degraded_watch(checkpoints_left.Left)
         self._hang: HangWatch | None = None
+        self._evidence: FailureEvidence | None = None
         self._slow = SlowWatch()
         self.started = False
         self.last_code = 0
@@ -120,11 +125,12 @@ class AttemptLoop:
                 return self._without_storage("its checkpoints cannot be read")
             return self._actions.finish(self._number, 1, "checkpoints cannot be read")
         self._search, self._proved = search(choice, history), ""
-        self._limit = TimeLimit(
-            self._job.before_limit,
-            lambda: checkpoints_left.left(self._job.checkpoints, choice),
-            self._tools.signals.send,
-        )
+
+        def left() -> checkpoints_left.Left:
+            return checkpoints_left.left(self._job.checkpoints, choice)
+
+        self._limit = TimeLimit(self._job.before_limit, left, self._tools.signals.send)
+        self._degraded = self._degraded_watch(left)
         self._hang = self._hang_watch(history)
         end = self._run_step(choice, self._hang)
         return self._after(end, choice, history)
@@ -173,13 +179,26 @@ class AttemptLoop:
         attempt = attempt_id(self._job, self._tools, self._number)
         return HangWatch(attempt, self._look.nodes, self._job.checkpoints, limits, say)
 
+    def _degraded_watch(self, left: Callable[[], checkpoints_left.Left]) -> DegradedNodes:
+        slurm, look = self._tools.slurm, self._look
+        return DegradedNodes(
+            self._job.checkpoint_signal,
+            left,
+            self._tools.signals.send,
+            lambda job: idle_nodes(slurm, job, look.nodes),
+            self._tools.config.degraded_wait_s,
+        )
+
     def _run_step(self, choice: Choice, hang: HangWatch) -> StepEnd:
         journal, config, paths = self._tools.journal, self._tools.config, self._job.paths
         argv = filled(self._job.command, choice.chosen, paths)
+        attempt = attempt_id(self._job, self._tools, self._number)
+        evidence = FailureEvidence(attempt, self._look.nodes, self._job.checkpoints, argv, say)
+        self._evidence = evidence
         plan = StepPlan(
             argv=argv,
             env=child_environment(
-                os.environ, choice, self._number, journal.path, paths, hang.environment()
+                os.environ, choice, self._number, journal.path, paths, evidence.environment()
             ),
             watch=self._watch,
             end_tasks=lambda steps: self._actions.end_tasks(self._number, steps),
@@ -188,14 +207,15 @@ class AttemptLoop:
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._look.nodes),
             on_terminated=lambda: journal.add("terminated", attempt=self._number),
-            on_started=lambda listener: self._listen(listener, hang),
+            on_started=lambda listener: self._listen(listener, hang, evidence),
+            evidence=evidence,
             fenced=lambda: self._fence.found,
             end_now=lambda: self._actions.end_now(self._number),
         )
         journal.add("step_start", attempt=self._number, command=shlex.join(argv))
         self.started, self._step_began = True, time.monotonic()
         try:
-            end = hang.ended(run_step(plan, self._tools.signals))
+            end = hang.ended(evidence.ended(run_step(plan, self._tools.signals)))
         finally:
             self._fence.stop()
         self.last_code = end.exit_code
@@ -212,8 +232,9 @@ class AttemptLoop:
         )
         return end
 
-    def _listen(self, listener: Listener, hang: HangWatch) -> None:
+    def _listen(self, listener: Listener, hang: HangWatch, evidence: FailureEvidence) -> None:
         hang.listen(listener)
+        evidence.listen(listener)
         self._slow = SlowWatch()
         listener.hear = self._slow.hear
         self._fence.watch(self._number, self._tools.signals.wake)
@@ -241,11 +262,14 @@ class AttemptLoop:
         if not fatal:
             self._proved = self._proved or self._search.proved(time.monotonic() - self._step_began)
             why = self._proved or self._limit.look(snapshot.job, time.time())
+            why = why or self._degraded.look(snapshot, time.monotonic())
             return why or (self._hang.look(snapshot.job, time.monotonic()) if self._hang else "")
-        return f"bad node: {', '.join(map(str, fatal))}"
+        if self._evidence:
+            self._evidence.lost = frozenset(fault.node for fault in fatal if fault.is_gone)
+        return f"{BAD_NODE}{', '.join(map(str, fatal))}"
 
     def _after(self, end: StepEnd, choice: Choice, history: Sequence[JournalAttempt]) -> int | None:
-        decision = self._limit.ended(end)
+        decision = self._limit.ended(end) or self._degraded.ended(end)
         if decision is not None and not self._look.look().ended_by_slurm:
             return self._actions.at_limit(decision, self._number, code=end.exit_code)
         if end.status == 0 and not end.ended_why:

@@ -15,6 +15,7 @@ from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import Severity, SlurmName
 
 _PAUSE_S = 0.25
+DOWN = "DOWN"
 
 ENDED_BY_SLURM = frozenset(
     {
@@ -55,6 +56,11 @@ class NodeFault:
     out_of_service: bool = True
     usable_again: bool = False
 
+    @property
+    def is_gone(self) -> bool:
+        """No process can be asked there: the node is DOWN, or has lost the job's processes."""
+        return self.code == DOWN or self.usable_again
+
     def record(self) -> dict[str, object]:
         """For the journal."""
         return {
@@ -74,7 +80,7 @@ class NodeFault:
 def fault_of(node: SlurmNode) -> NodeFault | None:
     """The fault of a node according to Slurm or Holdfast. A person's drain is no fault (rule 3)."""
     if node.states & JOBS_LOST:
-        return NodeFault(node=node.name, code="DOWN", detail=node.reason, fatal=True)
+        return NodeFault(node=node.name, code=DOWN, detail=node.reason, fatal=True)
     reason = Reason.parse(node.reason) if node.drained_flag else None
     if reason is None:
         return None

@@ -9,7 +9,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -18,11 +18,11 @@ from holdfast.vocabulary import DO_NOT_REQUEUE
 from slurm_hooks.job.diagnosis.causes import Engine
 from slurm_hooks.job.diagnosis.lines.line import Diagnosis
 from slurm_hooks.job.step.child import FORWARDED, Child
-from slurm_hooks.job.step.node_watch import SKIP, Watch
+from slurm_hooks.job.step.node_watch import Watch
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.srun_output import TaskFailure
+from slurm_hooks.job.step.termination import StepPlan, Termination
 
-KILL_ON_BAD_EXIT = "SLURM_KILL_BAD_EXIT"
 _USER_SIGNALS = (
     *(signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
     *(signal.SIGUSR1, signal.SIGUSR2),
@@ -87,41 +87,6 @@ class StepEnd:
         return f"signal {-self.status}" if self.status < 0 else f"exit code {self.status}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepPlan:
-    """What to run and how to end it.
-
-    ``watch`` is called every ``poll_s`` in its own thread and returns why the step must end, or an
-    empty string; ``skip_looks``: see ``Watch``. ``end_tasks`` starts the SIGKILL of the tasks of these steps
-    (empty: of all) and returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost
-    nodes. ``rank_hosts``: rank → node, where the job's options tell it. ``on_terminated`` is called once in a
-    thread of its own when the launcher has received SIGTERM or SIGINT. ``on_started`` is given what hears
-    the step's output. ``fenced``: why everything must end at once; ``end_now`` does that beyond the command's
-    own process group.
-    """
-
-    argv: Sequence[str]
-    env: Mapping[str, str]
-    watch: Callable[[], str]
-    end_tasks: Callable[[frozenset[str]], None]
-    poll_s: float
-    end_grace_s: float
-    last_kill_s: float = 10.0
-    rank_hosts: Mapping[int, str] = field(default_factory=dict)
-    on_terminated: Callable[[], None] = lambda: None
-    on_started: Callable[[Listener], None] = lambda _: None
-    skip_looks: int = SKIP
-    fenced: Callable[[], str] = lambda: ""
-    end_now: Callable[[], None] = lambda: None
-
-    @property
-    def tolerates_failures(self) -> bool:
-        """True when the user wants the other ranks to continue after a failure: elastic launchers,
-        restarts within the process."""
-        option = "--kill-on-bad-exit=0" in self.argv or "-K0" in self.argv
-        return option or self.env.get(KILL_ON_BAD_EXIT) == "0"
-
-
 class StepSignals:
     """Signals that the launcher received, kept until they are forwarded.
 
@@ -172,83 +137,6 @@ class StepSignals:
         return taken
 
 
-class _Termination:
-    """The stages that end a step: SIGTERM to the group, SIGKILL to the tasks, SIGKILL to srun.
-
-    After a rank's failure only the tasks and the srun of its own step are ended: a script (``srun
-    probe || true``) may tolerate the failure and continue with another step.
-    """
-
-    def __init__(self, child: Child, plan: StepPlan) -> None:
-        self._child, self._plan = child, plan
-        self._stages: list[tuple[float, Callable[[], None]]] = []
-        self._handled: frozenset[str] | None = None
-        self.why = ""
-        self.killed = False
-
-    def if_fenced(self) -> bool:
-        """Ends the whole command without any grace if it must end at once."""
-        why = self._plan.fenced()
-        if why and self.why != why:
-            self.why, self._stages = why, []
-            self._child.ending_step = True
-            self._kill()
-            self._plan.end_now()
-        return bool(why)
-
-    def _kill(self) -> None:
-        self.killed = True
-        self._child.signal(signal.SIGKILL)
-
-    def for_node(self, why: str, now: float) -> None:
-        """Ends the whole command; SIGTERM comes first."""
-        if self._stages or self.why == why:
-            return
-        self.why = why
-        self._child.ending_step = True
-        self._child.signal(signal.SIGTERM)
-        self._begin(now, frozenset, self._kill)
-
-    def for_task_failures(self, now: float) -> None:
-        """Ends the step of a failed task. No SIGTERM: srun ends the step already, unless configured
-        not to."""
-        if (
-            self._stages
-            or self._plan.tolerates_failures
-            or self._handled == frozenset(self._child.ended_steps)
-        ):
-            return
-        self.why = str(self._child.failures[0])
-        sruns = self._child.sruns()
-        self._begin(now, self._new_steps, lambda: self._kill_only(sruns))
-
-    def _kill_only(self, sruns: frozenset[int]) -> None:
-        self.killed |= bool(sruns & self._child.sruns())
-        self._child.kill(sruns)
-
-    def _new_steps(self) -> frozenset[str]:
-        before = self._handled or frozenset()
-        self._handled = frozenset(self._child.ended_steps)
-        return self._handled - before
-
-    def _begin(
-        self, now: float, steps: Callable[[], frozenset[str]], last: Callable[[], None]
-    ) -> None:
-        grace_end = now + self._plan.end_grace_s
-        self._stages = [
-            (grace_end, lambda: self._plan.end_tasks(steps())),
-            (grace_end + self._plan.last_kill_s, last),
-        ]
-
-    def wait_s(self, now: float) -> float | None:
-        return max(0.0, self._stages[0][0] - now) if self._stages else None
-
-    def advance(self, now: float) -> None:
-        while self._stages and now >= self._stages[0][0]:
-            self._child.ending_step = True
-            self._stages.pop(0)[1]()
-
-
 def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     """Runs the step and returns when it has ended. Raises OSError when it cannot be started."""
     started_at = time.time()
@@ -257,7 +145,7 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     listener.start(child.pid)
     plan.on_started(listener)
     watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at, plan.skip_looks)
-    ending = _Termination(child, plan)
+    ending = Termination(child, plan, signals.wake)
     try:
         status = _follow(child, watch, ending, signals, plan.on_terminated)
     finally:
@@ -291,7 +179,7 @@ def _cancelled_step(child: Child) -> str:
 def _follow(
     child: Child,
     watch: Watch,
-    ending: _Termination,
+    ending: Termination,
     signals: StepSignals,
     on_terminated: Callable[[], None],
 ) -> int:
@@ -321,7 +209,7 @@ def _follow(
         reading = _wait(child, signals, reading, _timeout_s(now, ending, drain_until))
 
 
-def _timeout_s(now: float, ending: _Termination, drain_until: float | None) -> float:
+def _timeout_s(now: float, ending: Termination, drain_until: float | None) -> float:
     """At most a second, so that a lost wake-up costs a second and not the job."""
     waits = [1.0]
     stage_s = ending.wait_s(now)

@@ -1,0 +1,220 @@
+"""The batch scripts of ``holdfast render sbatch``, each run small on two nodes as a user would.
+
+Real: the rendered script with its launch line, sbatch, holdfast run, srun, torchrun with its rendezvous over the
+network (torch of the box), and for torchrun also the training: gloo, an optimizer and ``torch.save``. Not real: the
+programs of Megatron, DeepSpeed, Lightning, Hugging Face and JAX, since these frameworks are not in the box. A small
+program stands for them. It takes exactly the options that the framework's own command line takes, and the
+checkpoint that it "writes" is a copy of one that the real framework wrote (tests/data/checkpoints).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from testbed.box import Box
+
+from tests.e2e import cluster
+
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release, pytest.mark.timeout(600)]
+
+HOME = "/mnt/training/templates"
+RECORDED = Path(__file__).resolve().parents[2] / "data/checkpoints"
+
+_STAND_IN = """
+import argparse, json, os, shutil, sys, time
+parser = argparse.ArgumentParser(allow_abbrev=False)
+framework = sys.argv[1]
+OPTIONS = {
+    "megatron": ["--save", "--load", "--ckpt-step"],
+    "hf": ["--output_dir", "--resume_from_checkpoint"],
+    "lightning": ["--ckpt_path"],
+}
+if framework == "lightning":
+    parser.add_argument("command", choices=["fit"])
+for option in OPTIONS.get(framework, []):
+    parser.add_argument(option)
+options = vars(parser.parse_args(sys.argv[2:]))
+home = os.environ["TEMPLATES_HOME"]
+attempt = os.environ["HOLDFAST_ATTEMPT"]
+rank = int(os.environ.get("RANK") or os.environ["SLURM_PROCID"])
+options |= {
+    "world": int(os.environ.get("WORLD_SIZE") or os.environ["SLURM_NTASKS"]),
+    "from": os.environ["HOLDFAST_RESUME_FROM"],
+    "step": os.environ["HOLDFAST_RESUME_STEP"],
+    "by_torchrun": "TORCHELASTIC_RUN_ID" in os.environ,
+}
+with open(f"{home}/{framework}.seen/{attempt}.{rank}", "w") as out:
+    json.dump(options, out)
+if attempt != "1":
+    sys.exit(0)
+target = options.get("save") or options.get("output_dir") or f"{home}/{framework}"
+saved = f"{home}/{framework}.saved"
+if rank == 0:
+    shutil.copytree(f"{home}/recorded/{framework}", target, dirs_exist_ok=True)
+    open(saved, "w").close()
+while not os.path.exists(saved):
+    time.sleep(0.1)
+time.sleep(1)
+if rank == 1:
+    raise RuntimeError("this rank fails once")
+time.sleep(600)
+"""
+
+_TRAINING = """
+import json, os, sys
+import torch, torch.distributed as dist
+home, framework = os.environ["TEMPLATES_HOME"], sys.argv[1]
+attempt, folder = os.environ["HOLDFAST_ATTEMPT"], f"{home}/{framework}"
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(rank)
+net, data = torch.nn.Linear(4, 1), torch.randn(64, 4)
+for value in net.parameters():
+    dist.broadcast(value.data, 0)
+optimizer, step, begin = torch.optim.Adam(net.parameters(), 0.05), 0, 0
+if os.environ["HOLDFAST_RESUME_FROM"]:
+    saved = torch.load(os.environ["HOLDFAST_RESUME_FROM"])
+    net.load_state_dict(saved["net"])
+    optimizer.load_state_dict(saved["optimizer"])
+    step = begin = saved["step"]
+while step < 20:
+    step += 1
+    optimizer.zero_grad()
+    loss = (net(data) - data.sum(1, keepdim=True)).pow(2).mean()
+    loss.backward()
+    for value in net.parameters():
+        dist.all_reduce(value.grad)
+        value.grad /= world
+    optimizer.step()
+    if rank == 0 and step % 5 == 0:
+        state = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+        torch.save(state, f"{folder}/step_{step}.pt.tmp")
+        os.rename(f"{folder}/step_{step}.pt.tmp", f"{folder}/step_{step}.pt")
+    if (attempt, rank, step) == ("1", 1, 12):
+        raise RuntimeError("this rank fails once")
+facts = {"world": world, "from": os.environ["HOLDFAST_RESUME_FROM"], "begin": begin, "end": step}
+facts |= {"by_torchrun": "TORCHELASTIC_RUN_ID" in os.environ}
+facts |= {"weights": sum(value.sum().item() for value in net.parameters()), "loss": loss.item()}
+with open(f"{home}/{framework}.seen/{attempt}.{rank}", "w") as out:
+    json.dump(facts, out)
+"""
+
+
+class Case(NamedTuple):
+    """``recorded``: what the program "writes", in tests/data/checkpoints. ``seen``: what its second attempt gets,
+    with FOLDER for the checkpoint folder."""
+
+    recorded: str
+    seen: dict[str, object]
+
+
+CASES = {
+    "megatron": Case(
+        "megatron-dist",
+        {"save": "FOLDER", "load": "FOLDER", "ckpt_step": "100", "by_torchrun": True},
+    ),
+    "deepspeed": Case("deepspeed", {"from": "FOLDER/global_step2", "by_torchrun": True}),
+    "hf": Case(
+        "hf-trainer",
+        {
+            "output_dir": "FOLDER",
+            "resume_from_checkpoint": "FOLDER/checkpoint-2",
+            "by_torchrun": True,
+        },
+    ),
+    "lightning": Case(
+        "lightning",
+        {
+            "command": "fit",
+            "ckpt_path": "FOLDER/lightning_logs/version_0/checkpoints/epoch=0-step=2.ckpt",
+            "by_torchrun": False,
+        },
+    ),
+    "jax": Case("orbax", {"step": "10", "from": "FOLDER/10", "by_torchrun": False}),
+}
+
+
+@pytest.fixture
+def box(clean_box: Box) -> Box:
+    """With a user's folder: programs, recorded checkpoints, and a ``python`` as in a virtual environment."""
+    home = clean_box.path(HOME)
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/python").symlink_to("/usr/bin/python3")
+    (home / "stand_in.py").write_text(_STAND_IN)
+    (home / "train.py").write_text(_TRAINING)
+    for framework, case in CASES.items():
+        shutil.copytree(RECORDED / case.recorded, home / "recorded" / framework)
+    clean_box.run(["chown", "-R", "alice", HOME])
+    return clean_box
+
+
+def _submit(box: Box, framework: str, program: str) -> int:
+    """``holdfast render sbatch … >job.sbatch; sbatch job.sbatch`` as alice, who edits nothing."""
+    for folder in (framework, f"{framework}.seen"):
+        box.run(["mkdir", f"{HOME}/{folder}"], user="alice")
+    values = {
+        "framework": framework,
+        "program": f"{HOME}/{program} {framework}",
+        "checkpoints": f"{HOME}/{framework}",
+        "nodes": "2",
+        "gpus_per_node": "1",
+        "tasks_per_node": "1",
+        "output": f"{HOME}/{framework}.log",
+    }
+    sets = [f"--set={name}={value}" for name, value in values.items()]
+    script = box.run(["holdfast", "render", "sbatch", *sets], user="alice").stdout
+    path = f"{HOME}/{framework}.sbatch"
+    box.run(["tee", path], user="alice", stdin=script)
+    submit = f"PATH={HOME}/bin:$PATH TEMPLATES_HOME={HOME} exec sbatch --parsable {path}"
+    done = box.run(["sh", "-c", submit], user="alice")
+    return int(done.stdout.split(";")[0])
+
+
+def test_each_template_runs_and_resumes_as_its_framework_does(box: Box) -> None:
+    jobs = {"torchrun": _submit(box, "torchrun", "train.py")}
+    jobs |= {framework: _submit(box, framework, "stand_in.py") for framework in CASES}
+    running = {"PENDING", "RUNNING", "COMPLETING"}
+    cluster.wait_for(
+        lambda: running.isdisjoint(_state(box, job_id) for job_id in jobs.values()),
+        "the end of all jobs",
+        400,
+    )
+    for framework, job_id in jobs.items():
+        log = box.path(f"{HOME}/{framework}.log").read_text()
+        assert _state(box, job_id) == "COMPLETED", log
+        assert "RuntimeError: this rank fails once" in log
+        assert log.count("decision: restart") == 1, log
+        seen = [_seen(box, framework, f"2.{rank}") for rank in (0, 1)]
+        assert [facts["world"] for facts in seen] == [2, 2], "torchrun or srun has started both"
+        folder = f"{HOME}/{framework}"
+        for facts in seen:
+            wanted = _wanted(framework, folder)
+            assert {name: facts[name] for name in wanted} == wanted, framework
+    first, second = (_seen(box, "torchrun", f"2.{rank}") for rank in (0, 1))
+    assert first["weights"] == second["weights"], "the ranks have trained together"
+    assert not _seen(box, "hf", "1.0")["resume_from_checkpoint"], "left out at first"
+
+
+def _wanted(framework: str, folder: str) -> dict[str, object]:
+    if framework == "torchrun":
+        return {"from": f"{folder}/step_10.pt", "begin": 10, "end": 20, "by_torchrun": True}
+    return {
+        name: value.replace("FOLDER", folder) if isinstance(value, str) else value
+        for name, value in CASES[framework].seen.items()
+    }
+
+
+def _seen(box: Box, framework: str, name: str) -> dict[str, object]:
+    text = box.path(f"{HOME}/{framework}.seen/{name}").read_text()
+    found: dict[str, object] = json.loads(text)
+    return found
+
+
+def _state(box: Box, job_id: int) -> str:
+    text = box.run(["scontrol", "show", "job", str(job_id), "--json"]).stdout
+    return str(json.loads(text)["jobs"][0]["job_state"][0])
