@@ -17,8 +17,9 @@ from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
 
-from measure import figures, log_speed, machine, page, parse_cost, random_histories
+from measure import figures, machine, page, parse_cost, random_histories
 from measure.figures import Figure
+from measure.job import launcher_cost, log_speed
 from measure.node import (
     agent_cost,
     beside_gcm,
@@ -36,6 +37,7 @@ IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "drain": drain.drain,
     "unkillable": prolog_and_check.unkillable,
     "catalogue": agent_cost.catalogue,
+    "launcher": launcher_cost.launcher,
     "event": detection.event,
     "polled": detection.polled,
     "hung": detection.hung,
@@ -45,6 +47,7 @@ IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "ranking": parse_cost.ranking,
     "interleavings": random_histories.interleavings,
     "bridge-interleavings": random_histories.bridge_interleavings,
+    "two-writers": random_histories.two_writers,
     "node_death": node_death.node_death,
     "resume": resume.resume,
 }

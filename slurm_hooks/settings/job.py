@@ -17,8 +17,8 @@ class JobConfig:
     max_same_failure: int = 3
     """Equal failures within 24 hours without a new checkpoint before the job is held."""
     poll_s: float = 5.0
-    """Interval at which the launcher checks the job's nodes, in case an agent is not running. After ten
-    minutes it is six times as long while the job prints something."""
+    """Interval at which the launcher checks the job's nodes, in case an agent is not running. After two
+    minutes it is twelve times as long while the job prints something (with `--continue` six times)."""
     end_grace_s: float = 3.0
     """From a rank's failure to SIGKILL for the other ranks, where Slurm would wait for KillWait."""
     evidence_wait_s: float = 1.5

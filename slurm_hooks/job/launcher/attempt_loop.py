@@ -11,6 +11,7 @@ from holdfast.policy.job.facts import JobDecision, Next
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice
+from slurm_hooks.job.fence.fence import Fence, Superseded
 from slurm_hooks.job.launcher.actions import Actions
 from slurm_hooks.job.launcher.decisions import Decisions
 from slurm_hooks.job.launcher.inputs import Job, Tools, attempt_id
@@ -42,6 +43,7 @@ from slurm_hooks.job.progress.slow_watch import SlowWatch
 from slurm_hooks.job.resume.argument import filled
 from slurm_hooks.job.resume.environment import child_environment
 from slurm_hooks.job.resume.search import Search, search
+from slurm_hooks.job.step.node_watch import SKIP, SKIP_NEAR_LIMIT
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.rank_hosts import rank_hosts
 from slurm_hooks.job.step.run_step import StepEnd, run_step
@@ -64,6 +66,8 @@ class AttemptLoop:
         self._notices = Notices(
             job.context.job_id, job.context.gpus, tools.run_dir, tools.notify.told
         )
+        self._fence = Fence(job.context, tools.journal, tools.slurm)
+        self._control.superseded = lambda: bool(self._fence.superseded(self._number))
         self._number = 0
         self._decisions = Decisions(job, tools, self._control, self._look)
         self._actions = Actions(job, tools, self._control, self._look, self._notices)
@@ -85,7 +89,10 @@ class AttemptLoop:
                 "sbatch --open-mode=append"
             )
         while True:
-            code = self._attempt()
+            try:
+                code = self._attempt()
+            except Superseded as newer:
+                return self._actions.superseded(self._number, str(newer))
             if code is not None:
                 return code
 
@@ -94,9 +101,11 @@ class AttemptLoop:
         outage = self._before.storage_error()
         if outage:
             return self._without_storage(outage)
+        self._fence.check(self._number)
         if not self._number and self._before.is_finished():
             return 0
         history = self._begin()
+        self._fence.check(self._number)
         shared = self._before.shared()
         if shared:
             return self._actions.without_evidence(shared, self._number, code=2)
@@ -106,6 +115,9 @@ class AttemptLoop:
             say(f"not started: bad node in this job: {', '.join(map(str, snapshot.faults))}")
             decision = self._decisions.decide(self._number, snapshot, NOT_STARTED, history)
             return self._actions.act(decision, self._number, code=1)
+        self._fence.wait(self._number, self._control.pause)
+        if self._tools.signals.terminated:
+            return 143
         choice = self._before.choice(history, self._number)
         if choice.unreadable:
             # A start from the beginning might overwrite checkpoints that could not be read.
@@ -191,16 +203,23 @@ class AttemptLoop:
             watch=self._watch,
             end_tasks=lambda steps: self._actions.end_tasks(self._number, steps),
             poll_s=config.poll_s,
+            skip_looks=SKIP_NEAR_LIMIT if self._job.before_limit else SKIP,
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._look.nodes),
             on_terminated=lambda: journal.add("terminated", attempt=self._number),
             on_started=lambda listener: self._listen(listener, hang, evidence),
             evidence=evidence,
+            fenced=lambda: self._fence.found,
+            end_now=lambda: self._actions.end_now(self._number),
         )
         journal.add("step_start", attempt=self._number, command=shlex.join(argv))
         self.started, self._step_began = True, time.monotonic()
-        end = hang.ended(evidence.ended(run_step(plan, self._tools.signals)))
+        try:
+            end = hang.ended(evidence.ended(run_step(plan, self._tools.signals)))
+        finally:
+            self._fence.stop()
         self.last_code = end.exit_code
+        self._fence.check(self._number)
         journal.add(
             "step_end",
             attempt=self._number,
@@ -209,6 +228,7 @@ class AttemptLoop:
             wall_s=round(end.ended_at - end.started_at, 3),
             how=end.how,
             terminated=end.terminated,
+            whole=end.whole,
         )
         return end
 
@@ -217,6 +237,7 @@ class AttemptLoop:
         evidence.listen(listener)
         self._slow = SlowWatch()
         listener.hear = self._slow.hear
+        self._fence.watch(self._number, self._tools.signals.wake)
 
     def _report_slowdown(self, snapshot: JobSnapshot) -> None:
         found = self._slow.take()

@@ -33,6 +33,8 @@ class JobControl:
         self._agent = AgentLink(tools.run_dir, warn=say)
         self.exclusion = Exclusion()
         """How the agent changes the job's ExcNodeList when the job is requeued."""
+        self.superseded: Callable[[], bool] = lambda: False
+        """Whether a newer attempt has begun, which a request would end."""
         self.launchers_killed = 0
         """How often in a row the launcher of this job was killed before this one."""
 
@@ -70,7 +72,11 @@ class JobControl:
 
     def _disable_requeue(self, otherwise: str) -> None:
         try:
-            self.while_silent(lambda: self._tools.slurm.disable_requeue(self._context.job_id))
+            self.while_silent(
+                self._unless_superseded(
+                    lambda: self._tools.slurm.disable_requeue(self._context.job_id)
+                )
+            )
         except CommandError as error:
             say(f"{otherwise} ({error.problem})")
 
@@ -100,7 +106,7 @@ class JobControl:
         """``is_done``: an earlier request without an answer was carried out. ``agent_goes_on``: an agent makes
         the same request once slurmctld answers."""
         try:
-            self.while_silent(call)
+            self.while_silent(self._unless_superseded(call))
         except Unavailable as error:
             # Slurm's SIGTERM shows that it has carried out the request, and was slow to say so.
             if self._tools.signals.terminated or agent_goes_on:
@@ -108,11 +114,15 @@ class JobControl:
             say(f"no answer to the {what}: {error.problem}")
             return False
         except CommandError as error:
-            if _ended_by_signal(error) or is_done():
+            if _ended_by_signal(error) or self.superseded() or is_done():
                 return True
             say(f"Slurm refused the {what}: {error.output.strip() or error.problem}")
             return False
         return True
+
+    def _unless_superseded(self, call: Callable[[], None]) -> Callable[[], None]:
+        """A newer attempt may begin while slurmctld does not answer."""
+        return lambda: None if self.superseded() else call()
 
     def _is_requeued(self) -> bool:
         """Slurm refuses to requeue a job that it has requeued already."""

@@ -93,6 +93,11 @@ def end_leftovers(
     _send(processes(procfs, attempt), signal.SIGKILL, procfs)
 
 
+def end_here(attempt: AttemptId, procfs: Path = Path("/proc")) -> None:
+    """Sends SIGKILL to all processes of the attempt on this node."""
+    _send(processes(procfs, attempt), signal.SIGKILL, procfs)
+
+
 def _send(targets: Iterable[AttemptProcess], number: int, procfs: Path = Path("/proc")) -> None:
     for process in targets:
         with suppress(PermissionError):

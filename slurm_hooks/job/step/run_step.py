@@ -44,6 +44,8 @@ class StepEnd:
     ``cancelled_step``  number of the step that a user cancelled (``scancel JOB.STEP``, ``scancel -s
                         TERM JOB``) while the job continues; empty: none, or srun had other errors.
     ``found``           the cause in its output.
+    ``whole``           all its tasks have ended, as srun says: it ended by itself and reported no node as
+                        lost.
     """
 
     status: int
@@ -54,6 +56,7 @@ class StepEnd:
     terminated: bool = False
     cancelled_step: str = ""
     found: Diagnosis = field(default_factory=Diagnosis.none)
+    whole: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -141,7 +144,7 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     child = Child(plan.argv, plan.env, time.time, listener.stderr)
     listener.start(child.pid)
     plan.on_started(listener)
-    watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at)
+    watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at, plan.skip_looks)
     ending = Termination(child, plan, signals.wake)
     try:
         status = _follow(child, watch, ending, signals, plan.on_terminated)
@@ -153,11 +156,16 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
         started_at=started_at,
         ended_at=time.time(),
         failures=tuple(child.failures),
-        ended_why="" if child.failures and not watch.why else ending.why,
+        ended_why="" if child.failures and not (watch.why or plan.fenced()) else ending.why,
         terminated=signals.terminated,
         cancelled_step=_cancelled_step(child),
         found=listener.finish(),
+        whole=not (ending.killed or signals.terminated or _lost_something(child)),
     )
+
+
+def _lost_something(child: Child) -> bool:
+    return child.srun_error and not child.aborted_itself
 
 
 def _cancelled_step(child: Child) -> str:
@@ -186,7 +194,9 @@ def _follow(
             # The storage may not answer: nothing here waits for it.
             told = threading.Thread(target=on_terminated, daemon=True)
             told.start()
-        if watch.why:
+        if ending.if_fenced():
+            pass
+        elif watch.why:
             ending.for_node(watch.why, now)
         elif child.failures:
             ending.for_task_failures(now)

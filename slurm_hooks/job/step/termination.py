@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from slurm_hooks.job.step.child import Child
+from slurm_hooks.job.step.node_watch import SKIP
 from slurm_hooks.job.step.output_reader import Listener
 
 KILL_ON_BAD_EXIT = "SLURM_KILL_BAD_EXIT"
@@ -58,11 +59,13 @@ class StepPlan:
     """What to run and how to end it.
 
     ``watch`` is called every ``poll_s`` in its own thread and returns why the step must end, or an
-    empty string. ``end_tasks`` starts the SIGKILL of the tasks of these steps (empty: of all) and
-    returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost nodes.
+    empty string; ``skip_looks``: see ``Watch``. ``end_tasks`` starts the SIGKILL of the tasks of these steps
+    (empty: of all) and returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost
+    nodes.
     ``rank_hosts``: rank → node, where the job's options tell it. ``on_terminated`` is called once in a
     thread of its own when the launcher has received SIGTERM or SIGINT. ``on_started`` is given what hears
-    the step's output.
+    the step's output. ``fenced``: why everything must end at once; ``end_now`` does that beyond the command's
+    own process group.
     """
 
     argv: Sequence[str]
@@ -76,6 +79,9 @@ class StepPlan:
     on_terminated: Callable[[], None] = lambda: None
     on_started: Callable[[Listener], None] = lambda _: None
     evidence: Evidence = field(default_factory=NoEvidence)
+    skip_looks: int = SKIP
+    fenced: Callable[[], str] = lambda: ""
+    end_now: Callable[[], None] = lambda: None
 
     @property
     def tolerates_failures(self) -> bool:
@@ -109,6 +115,26 @@ class Termination:
         self._due = 0.0
         self._handled: frozenset[str] | None = None
         self.why = ""
+        self.killed = False
+        """srun did not end by itself: what became of its tasks is not known."""
+
+    def if_fenced(self) -> bool:
+        """Ends the whole command without evidence or grace if it must end at once."""
+        why = self._plan.fenced()
+        if why and self.why != why:
+            self.why, self._stages = why, []
+            self._child.ending_step = True
+            self._kill_all()
+            self._plan.end_now()
+        return bool(why)
+
+    def _kill_all(self) -> None:
+        self.killed = True
+        self._child.signal(signal.SIGKILL)
+
+    def _kill_sruns(self, sruns: frozenset[int]) -> None:
+        self.killed |= bool(sruns & self._child.sruns())
+        self._child.kill(sruns)
 
     def for_node(self, why: str, now: float) -> None:
         """Ends the whole command; SIGTERM comes first."""
@@ -121,7 +147,7 @@ class Termination:
             now,
             self._when_kept(self._terminate) if kept else _Stage(due=_at_once, act=self._terminate),
             _Stage(due=lambda then: then + grace_s, act=lambda: self._kill(frozenset())),
-            lambda: self._child.signal(signal.SIGKILL),
+            self._kill_all,
         )
 
     def for_task_failures(self, now: float) -> None:
@@ -149,7 +175,7 @@ class Termination:
                 due=lambda then: then + grace_s if takes_over else max(then, now + grace_s),
                 act=lambda: self._kill(self._new_steps()),
             ),
-            lambda: self._child.kill(sruns),
+            lambda: self._kill_sruns(sruns),
         )
 
     def _terminate(self) -> None:

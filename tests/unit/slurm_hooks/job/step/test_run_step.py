@@ -507,3 +507,52 @@ def test_a_sigterm_is_reported_while_the_command_still_saves() -> None:
         end = run_step(plan, signals)
     assert told.wait(60)
     assert (end.terminated, end.status) == (True, 0)
+
+
+def _fenced(script: str, after_s: float) -> tuple[StepEnd, list[float], float]:
+    begin = time.monotonic()
+    ended: list[float] = []
+    plan = StepPlan(
+        argv=["sh", "-c", script],
+        env=os.environ,
+        watch=lambda: "",
+        end_tasks=lambda steps: None,
+        poll_s=60.0,
+        end_grace_s=30.0,
+        fenced=lambda: "a newer attempt" if time.monotonic() - begin > after_s else "",
+        end_now=lambda: ended.append(time.monotonic() - begin),
+    )
+    with StepSignals().caught() as signals:
+        end = run_step(plan, signals)
+    return end, ended, time.monotonic() - begin
+
+
+def test_a_step_ends_at_once_when_a_newer_attempt_has_begun() -> None:
+    """No SIGTERM and no grace: a handler would save a checkpoint."""
+    end, ended, took_s = _fenced("trap 'echo saved' TERM; while :; do sleep 0.1; done", 0.2)
+    assert (end.status, end.ended_why, end.whole) == (-signal.SIGKILL, "a newer attempt", False)
+    assert len(ended) == 1
+    assert took_s < 5
+
+
+def test_a_step_that_is_not_fenced_ends_by_itself() -> None:
+    end, ended, _ = _fenced("exit 3", 60)
+    assert (end.status, ended, end.whole) == (3, [], True)
+
+
+@pytest.mark.parametrize(
+    ("printed", "whole"),
+    [
+        ("srun: error: n1: task 1: Exited with exit code 1", True),
+        ("srun: error: Node failure on n1", False),
+        ("srun: error: Timed out waiting for job step to complete", False),
+    ],
+)
+def test_a_step_is_whole_unless_srun_reports_a_node_as_lost(printed: str, whole: bool) -> None:
+    assert _run(f"echo '{printed}' >&2; sleep 0.2; exit 1").whole is whole
+
+
+def test_a_step_that_had_to_be_killed_is_not_whole() -> None:
+    script = "trap '' TERM; echo 'srun: error: n1: task 1: Killed' >&2; sleep 30"
+    end = _run(script, watch=lambda: "bad node: n2", grace_s=0.1, last_kill_s=0.3)
+    assert not end.whole
