@@ -9,17 +9,27 @@ from typing import Any
 import pytest
 
 WITH_BOX = ("tests/chaos", "tests/contract/test_slurm.py", "tests/e2e", "tests/hostile")
-OWN_BOX = ("tests/chaos/test_campaign.py", "tests/terraform/test_pods.py")
+OWN_BOX = (
+    "tests/chaos/test_campaign.py",
+    "tests/e2e/install/test_bridge_page.py",
+    "tests/e2e/install/test_page.py",
+    "tests/terraform/test_demo.py",
+    "tests/terraform/test_pods.py",
+    "tests/terraform/test_pods_slurmctld.py",
+)
 """They start a box of their own, so they need not share a process with others."""
 WITH_API_SERVER = "tests/contract"
 """A folder whose tests share an API server, which starts in some seconds of CPU."""
 LONGEST_FIRST = (
     "e2e/job",
     "e2e/node",
+    "e2e/install",
     "e2e/detection",
     "chaos",
     "e2e",
     "terraform/test_pods.py",
+    "terraform/test_pods_slurmctld.py",
+    "terraform/test_demo.py",
     "hostile",
     "contract",
     "packages",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Iterator
 
 
 def shell_block(page: str, heading: str) -> str:
@@ -12,3 +14,9 @@ def shell_block(page: str, heading: str) -> str:
     if not found or not block:
         raise ValueError(f"no shell block below '{heading}'")
     return block[1]
+
+
+def shell_blocks(page: str) -> Iterator[str]:
+    """Every ```sh block, those of lists too."""
+    for block in re.findall(r"^ *```sh\n(.*?)^ *```$", page, re.MULTILINE | re.DOTALL):
+        yield textwrap.dedent(block)

@@ -15,7 +15,7 @@ from testbed.kube.toolchain import Say
 from testbed.paths import TREE, cache
 
 from holdfast.version import VERSION
-from packages import zipapp
+from packages import wheel, zipapp
 from packages.chart.files import NAME, write_archive
 from packages.helm.openapi import download
 from packages.helm.programs import build
@@ -34,6 +34,10 @@ def _chart(folder: Path) -> Sequence[Path]:
     target = folder / f"{NAME}-chart-{VERSION}.tgz"
     write_archive(target)
     return (target,)
+
+
+def _wheel(folder: Path) -> Sequence[Path]:
+    return wheel.write(folder, _say)
 
 
 def _zipapp(folder: Path) -> Sequence[Path]:
@@ -82,6 +86,7 @@ def _say(text: str) -> None:
 
 
 PARTS: Mapping[str, Part] = {
+    "wheel": Part("the wheel and the source distribution, checked with twine", _wheel),
     "chart": Part("the Helm chart", _chart),
     "zipapp": Part("the node's side as one file, without the bridge's dependencies", _zipapp),
     "deb": Part("the node's side for Debian and Ubuntu", _deb),

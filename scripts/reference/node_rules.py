@@ -24,7 +24,7 @@ bridge:
 ```
 
 For the Deployment this is a file for `extra_configuration`
-([install.md](../howto/install.md#7-the-bridge), [Terraform](../howto/terraform.md)).
+([install-bridge.md](../howto/install-bridge.md), [Terraform](../howto/terraform.md)).
 
 - `observe`: the condition `HoldfastSlurmDrained` says what the rule would do. `off`: nothing.
 - hold: seconds that the rule must match without a break before the drain. clear: seconds that it

@@ -18,7 +18,7 @@ class Box(RunningBox):
     __slots__ = ()
 
     @classmethod
-    def up(
+    def up(  # noqa: PLR0913 - all but the name by name
         cls,
         name: str = "default",
         *,
@@ -27,18 +27,28 @@ class Box(RunningBox):
         owner_pid: int | None = None,
         root: str | None = None,
         pods: bool = False,
+        holdfast: bool = True,
+        auth: str | None = None,
     ) -> Box:
         """The running box of that name and shape, started when there is none.
 
         ``nodes`` and ``slurm`` None: as the running box has them, else the defaults.
         ``owner_pid``: the box ends with that process. ``root``: a root made elsewhere.
-        ``pods``: kubelets run, and the bridge is what somebody deploys.
+        ``pods``: kubelets run, and the bridge is what somebody deploys. ``holdfast``: it is installed.
+        ``auth``: munge, or slurm (auth/slurm).
 
         Raises ``SandboxError`` when a box of that name runs in another shape, or cannot start.
         """
         running = lifecycle.up(
             lifecycle.Order(
-                name=name, nodes=nodes, slurm=slurm, owner_pid=owner_pid, root=root, pods=pods
+                name=name,
+                nodes=nodes,
+                slurm=slurm,
+                owner_pid=owner_pid,
+                root=root,
+                pods=pods,
+                holdfast=holdfast,
+                auth=auth,
             )
         )
         return cls(

@@ -53,6 +53,8 @@ def purge(folder: Path) -> None:
         "helm",
         "images",
         "pods",
+        "prometheus",
+        "release",
     ):
         shutil.rmtree(folder / name, ignore_errors=True)
     with contextlib.suppress(OSError):

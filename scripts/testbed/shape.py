@@ -16,6 +16,9 @@ GPUS_PER_NODE = 8
 RELEASES = {"24.11": "trixie", "26.05": "forky"}
 """Slurm release -> the Debian suite that packages it."""
 DEFAULT_RELEASE = "24.11"
+AUTHS = {"munge": "/etc/munge/munge.key", "slurm": "/etc/slurm/slurm.key"}
+"""How a box authenticates, its AuthType without ``auth/`` → the key of the cluster."""
+DEFAULT_AUTH = "munge"
 
 INSIDE = Path("/sandbox")
 """Where a box sees its own folder of the host."""
@@ -33,6 +36,9 @@ NODE_PATH = (
 
 USERS = {"alice": 2001, "bob": 2002, "restd": 2003, "holdfast": 2004}
 """alice and bob run jobs, restd the REST daemon, holdfast (a Slurm Administrator) the bridge."""
+
+DISKS = Path("/opt/disks")
+"""In a box without Holdfast: what each node has written below /var/lib."""
 
 KUBE_PROGRAMS = Path("/opt/kube/bin")
 POD_ROOT = Path("/opt/pods/root")
@@ -63,6 +69,7 @@ class Shape:
     slurm: str
     root: str
     layers: tuple[str, ...] = ()
+    auth: str = DEFAULT_AUTH
     hooks: bool = False
     bridge: bool = False
     programs: tuple[tuple[str, str], ...] = ()
@@ -77,6 +84,11 @@ class Shape:
     @property
     def node_names(self) -> tuple[str, ...]:
         return tuple(node_name(index) for index in range(self.nodes))
+
+    @property
+    def holdfast(self) -> bool:
+        """It is installed: its files, its lines of slurm.conf, and its rights in Kubernetes."""
+        return self.hooks
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=1)

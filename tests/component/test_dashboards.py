@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from testbed.paths import cache
+from testbed.rootfs import pinned_venv
 
 from holdfast.cli.commands.render import render_text
 from holdfast.monitoring.dashboards import DASHBOARDS
 from tests.prometheus import Series, agent_page, bridge_page, run, series, written
+from tests.unit.holdfast.monitoring.test_documents import lost
 
 EVERY: list[Series] = [
     *series(agent_page("worker-3", healthy=False), job="holdfast", instance="10.0.0.3:9645"),
@@ -79,3 +84,32 @@ def test_no_two_panels_are_in_one_place(which: str) -> None:
         assert not cells & taken
         assert columns.stop <= 24
         taken |= cells
+
+
+_THROUGH_THE_SCHEMA = """\
+import json, sys
+from grafana_foundation_sdk.cog import encoder, plugins
+from grafana_foundation_sdk.models import dashboard
+plugins.register_default_plugins()
+print(json.dumps(dashboard.Dashboard.from_json(json.load(sys.stdin)), cls=encoder.JSONEncoder))
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Grafana's SDK needs Python 3.11")
+def test_the_schema_of_grafana_11_6_knows_every_field() -> None:
+    """Unit tests do the same with that of Grafana 10.1."""
+    lock = Path(__file__).with_name("grafana.lock")
+    python = pinned_venv.make(lock, cache() / "release", print) / "bin/python"
+
+    def missing(given: dict[str, Any]) -> list[str]:
+        argv: list[str | Path] = [python, "-I", "-c", _THROUGH_THE_SCHEMA]
+        kept = subprocess.run(
+            argv, input=json.dumps(given), capture_output=True, text=True, check=True
+        )
+        return list(lost(given, json.loads(kept.stdout)))
+
+    for which in DASHBOARDS:
+        assert missing(model(which)) == []
+    bad = model("node")
+    bad["panels"][1]["targets"][0]["exprr"] = "up"
+    assert missing(bad) == [".panels[1].targets[0].exprr"]

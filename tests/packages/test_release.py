@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from testbed.kube.local import ApiServer, KubectlError
+from testbed.kube.monitoring_crds import RELEASES, monitoring_crds
+from testbed.paths import cache
 
 from holdfast.version import VERSION
 from tests.packages.helm import Helm, HelmError
@@ -19,8 +21,6 @@ from tests.packages.test_chart import DEFAULTS, EVERYTHING, IMAGE, OTHER
 NAMESPACE = "slurm"
 WORKLOADS = ("team-a", "slurm-workers")
 """The other namespaces of ``EVERYTHING``, which must exist before."""
-PLAIN = {**EVERYTHING, "monitoring": {"enabled": False}}
-"""Prometheus' operator is not on this server."""
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with ApiServer(tmp_path_factory.mktemp("kube")) as running:
         for namespace in (NAMESPACE, *WORKLOADS):
             running.kubectl("create", "namespace", namespace)
+        for file in monitoring_crds(max(RELEASES), cache(), print):
+            running.kubectl("create", "-f", str(file))
         yield running
 
 
@@ -53,7 +55,7 @@ def deployment(server: ApiServer) -> Any:
 
 
 def test_the_server_takes_every_object_strictly(helm: Helm, chart: Path, server: ApiServer) -> None:
-    objects = helm.template(chart, NAMESPACE, PLAIN)
+    objects = helm.template(chart, NAMESPACE, EVERYTHING)
     argv = ("create", "--dry-run=server", "--validate=strict", "-f", "-")
     created = server.kubectl(*argv, stdin=objects).splitlines()
     assert len(created) == len([one for one in yaml.safe_load_all(objects) if one])
@@ -66,7 +68,7 @@ def test_install_upgrade_rollback_uninstall(
 ) -> None:
     before = everything(server)
     file = tmp_path / "values.yaml"
-    file.write_text(yaml.safe_dump(PLAIN))
+    file.write_text(yaml.safe_dump(EVERYTHING))
     to = ("holdfast", str(chart), "-n", NAMESPACE)
 
     notes = client("install", *to, f"--set=bridge.image={IMAGE}")
@@ -80,6 +82,10 @@ def test_install_upgrade_rollback_uninstall(
     assert "These kill switches are on: bridge, all" in notes
     second = made(server, before)
     assert {"DaemonSet/slurm/holdfast-agent", "ConfigMap/slurm/holdfast-off"} <= second.keys()
+    assert {
+        "PodMonitor/slurm/holdfast-agent",
+        "PrometheusRule/slurm/holdfast-agent",
+    } <= second.keys()
     assert deployment(server)["image"] == OTHER
 
     # A refused upgrade changes nothing.

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from testbed.shape import INSIDE, Shape, address
+from testbed.shape import DISKS, INSIDE, Shape, address
 
 READY = Path("/run/sandbox-ready")
 """Exists on a node (in its own /run) once slurmd was started, or what starts it."""
@@ -25,9 +25,10 @@ START_SLURMD = "/opt/sandbox/start-slurmd"
 def main(argv: list[str]) -> int:
     node = argv[0]
     subprocess.run(["hostname", node], check=True)
-    _own_filesystems(node)
+    shape = Shape.from_json((INSIDE / "shape.json").read_text())
+    _own_filesystems(node, installed=shape.holdfast)
     _network(node)
-    if Shape.from_json((INSIDE / "shape.json").read_text()).pods:
+    if shape.pods:
         _kubernetes_node(node)
         status = 0
     else:
@@ -63,8 +64,11 @@ def _mount(*words: str) -> None:
     subprocess.run(["mount", *words], check=True)
 
 
-def _own_filesystems(node: str) -> None:
-    """The node's /run, /tmp, /dev/shm, disk for /var/lib/holdfast and /sim with its boot id. munged is shared."""
+def _own_filesystems(node: str, *, installed: bool) -> None:
+    """The node's /run, /tmp, /dev/shm, disk for /var/lib/holdfast and /sim with its boot id. munged is shared.
+
+    Where Holdfast is not ``installed``, its folder is not there yet: the disk is that of /var/lib.
+    """
     Path("/mnt/.munge").mkdir(exist_ok=True)
     _mount("--bind", "/run/munge", "/mnt/.munge")
     _mount("-t", "tmpfs", "-o", "mode=755", "run", "/run")
@@ -73,8 +77,10 @@ def _own_filesystems(node: str) -> None:
     Path("/run/slurm").mkdir()
     for folder in ("/tmp", "/dev/shm"):  # noqa: S108 - mounted for this node
         _mount("-t", "tmpfs", "-o", "mode=1777", "tmp", folder)
+    if not installed:
+        _own_folder("/var/lib", DISKS / node)
     for source, target in (
-        (INSIDE / "disks" / node, "/var/lib/holdfast"),
+        *(((INSIDE / "disks" / node, "/var/lib/holdfast"),) if installed else ()),
         (INSIDE / "nodes" / node, "/sim"),
     ):
         source.mkdir(parents=True, exist_ok=True)
@@ -84,6 +90,14 @@ def _own_filesystems(node: str) -> None:
     Path("/mnt/scratch").mkdir(exist_ok=True)
     _mount("-t", "tmpfs", "-o", "mode=1777,size=16m", "/dev/nvme0n1p1", "/mnt/scratch")
     _mount("--bind", "/sim/boot_id", "/proc/sys/kernel/random/boot_id")
+
+
+def _own_folder(path: str, disk: Path) -> None:
+    """What the node writes below ``path`` is on its own disk; it sees what was there before."""
+    for name in ("upper", "work"):
+        (disk / name).mkdir(parents=True, exist_ok=True)
+    layers = f"lowerdir={path},upperdir={disk}/upper,workdir={disk}/work"
+    _mount("-t", "overlay", "-o", layers, "disk", path)
 
 
 def _network(node: str) -> None:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from testbed.paths import TREE
-from testbed.shape import CHECKOUT, CONTROLLER, GPUS_PER_NODE, USERS, Shape
+from testbed.shape import CHECKOUT, CONTROLLER, DISKS, GPUS_PER_NODE, USERS, Shape
 
 _MNT_DETACH = 2  # linux/fs.h
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
@@ -111,10 +111,13 @@ def _shared_folders(box: Path, new: Path, shape: Shape) -> None:
     for name, path in shape.pods:
         (new / "opt/pods" / name).parent.mkdir(parents=True, exist_ok=True)
         _bind(Path(path), new / "opt/pods" / name)
-    for name in ("slurm", "holdfast"):
+    for name in ("slurm", "holdfast") if shape.holdfast else ("slurm",):
         (box / "log" / name).mkdir(parents=True, exist_ok=True)
         _bind(box / "log" / name, new / "var/log" / name)
-    os.chown(box / "log/holdfast", USERS["holdfast"], USERS["holdfast"])
+    if shape.holdfast:
+        os.chown(box / "log/holdfast", USERS["holdfast"], USERS["holdfast"])
+    else:
+        _mount("tmpfs", new / DISKS.relative_to("/"), "mode=755")
 
 
 def _checkout(new: Path) -> None:

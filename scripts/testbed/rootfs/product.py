@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from testbed.errors import SandboxError
@@ -37,6 +37,12 @@ PACKAGES = {
 
 ROOT_REQUIREMENTS = ("jinja2", "kubernetes", "nvidia-ml-py", "prometheus-client", "rich")
 """PyYAML comes with the root (Debian's python3-yaml)."""
+
+WHEELHOUSE = "opt/wheels"
+_PIP_CONF = (
+    f"[global]\nno-index = true\nfind-links =\n    /{WHEELHOUSE}\n    /usr/share/python-wheels\n"
+)
+"""Debian's python3-venv has setuptools, which builds Holdfast's wheel."""
 
 HOOKS = ("prolog", "epilog", "health_check")
 LOCK = TREE / "requirements.lock"
@@ -66,9 +72,21 @@ def product_layer(root: Path) -> Path:
 
 def wheels_layer(root: Path, say: Say) -> Path:
     """Holdfast's dependencies for the root's Python: from the lock, verified by hash, byte-compiled."""
+    return _wheels(
+        "wheels", f"{PREFIX}/lib/python{{version}}/site-packages", root, ROOT_REQUIREMENTS, say
+    )
+
+
+def wheelhouse_layer(root: Path, say: Say) -> Path:
+    """What pip installs beside Holdfast, as wheels, and pip's configuration that names them: a box has no network."""
+    return _wheels("wheelhouse", WHEELHOUSE, root, (*ROOT_REQUIREMENTS, "pyyaml"), say)
+
+
+def _wheels(kind: str, folder: str, root: Path, wanted: Sequence[str], say: Say) -> Path:
+    """The layer with Holdfast's dependencies in ``folder``: installed there, or their wheels and pip.conf."""
     version = python_version(root)
-    pins = list(pinned(LOCK.read_text(), version))
-    final = cache() / "layers" / f"wheels-py{version}-{digest_of(version, *pins)}"
+    pins = list(pinned(LOCK.read_text(), version, wanted))
+    final = cache() / "layers" / f"{kind}-py{version}-{digest_of(version, *pins)}"
     if final.is_dir():
         return final
     start = time.monotonic()
@@ -76,29 +94,34 @@ def wheels_layer(root: Path, say: Say) -> Path:
     with building(final) as part:
         if final.is_dir():
             return final
-        target = part / PREFIX / f"lib/python{version}/site-packages"
+        target = part / folder.format(version=version)
         target.mkdir(parents=True)
-        _pip(pins, version, target, part.with_suffix(".txt"))
-        byte_compile(root, part)
+        if kind == "wheelhouse":
+            _pip("download", pins, version, f"--dest={target}", part.with_suffix(".txt"))
+            (part / "etc").mkdir()
+            (part / "etc/pip.conf").write_text(_PIP_CONF)
+        else:
+            _pip("install", pins, version, f"--target={target}", part.with_suffix(".txt"))
+            byte_compile(root, part)
     say(f"  {time.monotonic() - start:5.0f} s  Python packages ready")
     return final
 
 
-def pinned(lock: str, version: str) -> Iterator[str]:
-    """The lock's entries, with hashes, that ``ROOT_REQUIREMENTS`` need under Python ``version``.
+def pinned(lock: str, version: str, names: Sequence[str] = ROOT_REQUIREMENTS) -> Iterator[str]:
+    """The lock's entries, with hashes, that the packages ``names`` need under Python ``version``.
 
     uv writes `# via` and the names of the dependents after each requirement.
     """
     from packaging.markers import Marker  # noqa: PLC0415 - in .venv, which `--help` works without
 
     entries = list(_entries(lock))
-    wanted = set(ROOT_REQUIREMENTS)
+    wanted = set(names)
     while True:
         more = {name for name, via, _, _ in entries if via & wanted} - wanted
         if not more:
             break
         wanted |= more
-    missing = set(ROOT_REQUIREMENTS) - {name for name, *_ in entries}
+    missing = set(names) - {name for name, *_ in entries}
     if missing:
         raise SandboxError(
             f"{LOCK.name} does not pin {', '.join(sorted(missing))}; update the lock"
@@ -120,12 +143,13 @@ def _entries(lock: str) -> Iterator[tuple[str, set[str], str, str]]:
         yield match[1], via, match[3] or "", " ".join((f"{match[1]}=={match[2]}", *hashes))
 
 
-def _pip(pins: list[str], version: str, target: Path, listing: Path) -> None:
+def _pip(verb: str, pins: list[str], version: str, target: str, listing: Path) -> None:
     listing.write_text("\n".join(pins) + "\n")
     argv = [
-        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile",
+        sys.executable, "-m", "pip", verb, "--quiet", "--disable-pip-version-check", "--no-deps",
+        *(["--no-compile"] if verb == "install" else []),
         "--require-hashes", "--only-binary=:all:", f"--python-version={version}", "--implementation=cp",
-        f"--target={target}", f"--requirement={listing}",
+        target, f"--requirement={listing}",
     ]  # fmt: skip
     done = subprocess.run(
         argv, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": ""}

@@ -76,24 +76,28 @@ def start(box: RunningBox, say: Callable[[str], None]) -> None:
     if box.shape.pods:
         _start_pods(box, plane, say)
         return
-    try:
-        kube.provision(box.kubectl, workers(box.shape))
-    except SandboxError as error:
-        if box.shape.bridge:
-            raise
-        say(f"no bridge: {error}")
-        return
+    kube.provision(box.kubectl, workers(box.shape), bridge=box.shape.holdfast)
+    if box.shape.holdfast:
+        log_in(box)
+    say(f"{box.shape.nodes} Nodes and worker Pods")
+
+
+def log_in(box: RunningBox) -> None:
+    """Write the bridge's kubeconfig. Its ServiceAccount must exist."""
+    plane = _plane(box.folder, box.shape)
     login = box.path(BRIDGE_KUBECONFIG)
     login.parent.mkdir(parents=True, exist_ok=True)
     login.touch(mode=0o600)
     os.chown(login, USERS["holdfast"], USERS["holdfast"])
     login.write_text(kube.bridge_kubeconfig(box.kubectl, plane))
-    say(f"{box.shape.nodes} Nodes and worker Pods")
 
 
 def _start_pods(box: RunningBox, plane: kube.ControlPlane, say: Callable[[str], None]) -> None:
     """Start the controllers and the controller's own kubelet; wait until every Node is ready."""
-    kube.provision_for_kubelets(box.kubectl, workers(box.shape), box.shape.debian_image)
+    # Each image is at its machines only (``testbed.inside.machine``).
+    kube.provision_for_kubelets(
+        box.kubectl, workers(box.shape), box.shape.debian_image, box.shape.bridge_image
+    )
     for daemon in (*settings.controllers(plane), _MACHINE):
         box.ask("start", daemon.name)
     names = [kube_name(node) for node in machine_nodes(box.shape)]

@@ -16,11 +16,13 @@ from testbed import pods
 from testbed.errors import SandboxError, did_you_mean
 from testbed.h100 import make_node
 from testbed.namespaces.pidfd import end_namespace
-from testbed.paths import TREE, box_folder, cache
+from testbed.paths import box_folder, cache
 from testbed.pods import requirements
 from testbed.rootfs import layers, product, roots
 from testbed.running_box import RunningBox
 from testbed.shape import (
+    AUTHS,
+    DEFAULT_AUTH,
     DEFAULT_NODES,
     DEFAULT_RELEASE,
     GPUS_PER_NODE,
@@ -39,7 +41,7 @@ Second = TypeVar("Second")
 class Order:
     """The box to start. ``root``: a root made elsewhere, else that of the release ``slurm``.
 
-    None: the value of the running box, else the default.
+    None: the value of the running box, else the default. ``holdfast``: it is installed.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Order:
     owner_pid: int | None = None
     root: str | None = None
     pods: bool = False
+    holdfast: bool = True
+    auth: str | None = None
 
 
 def up(order: Order) -> RunningBox:
@@ -89,8 +93,14 @@ def _check(order: Order) -> None:
         raise SandboxError(f"--nodes {order.nodes}: a box has 1 to {MAX_NODES} nodes")
     if order.pods and order.root is not None:
         raise SandboxError("--pods and --root: the image is made for a release of --slurm only")
+    if order.pods and not order.holdfast:
+        raise SandboxError(
+            "--pods and --without-holdfast: the worker pods' image has Holdfast in it"
+        )
     if order.pods and (missing := requirements.missing()):
         raise SandboxError(f"--pods: {missing}; a box without --pods needs none")
+    if order.auth not in (None, *AUTHS):
+        raise SandboxError(f"--auth {order.auth}: use one of {', '.join(AUTHS)}")
     if order.root is None and order.slurm not in (None, *RELEASES):
         raise SandboxError(
             f"--slurm {order.slurm}: no such release{did_you_mean(str(order.slurm), RELEASES)}"
@@ -103,6 +113,16 @@ def _same_shape(running: RunningBox, order: Order) -> None:
         raise SandboxError(
             f"box '{order.name}' is up without pods; end it first: scripts/sandbox down --name {order.name}"
         )
+    if order.holdfast != running.shape.holdfast:
+        has = "with" if running.shape.holdfast else "without"
+        raise SandboxError(
+            f"box '{order.name}' is up {has} Holdfast; end it first: scripts/sandbox down --name {order.name}"
+        )
+    if order.auth not in (None, running.shape.auth):
+        raise SandboxError(
+            f"box '{order.name}' is up with auth/{running.shape.auth}; end it first: scripts/sandbox down "
+            f"--name {order.name}"
+        )
     have = (running.shape.nodes, running.shape.slurm)
     want = (order.nodes or have[0], slurm or have[1])
     if have != want:
@@ -114,6 +134,8 @@ def _same_shape(running: RunningBox, order: Order) -> None:
 
 def _compare_product(running: RunningBox) -> None:
     """A box keeps the product that it was started with; report when the working tree has changed."""
+    if not running.shape.holdfast:
+        return
     installed = str(product.product_layer(Path(running.shape.root)))
     if installed not in running.shape.layers:
         name = running.shape.name
@@ -131,7 +153,7 @@ def _prepare(order: Order) -> Shape:
     root, programs = both(
         lambda: given or roots.ensure(slurm, cache(), say), lambda: control_plane.programs(say)
     )
-    holdfast = (product.product_layer(root), product.wheels_layer(root, say))
+    holdfast = _holdfast(root) if order.holdfast else (product.wheelhouse_layer(root, say),)
     assets = pods.prepare(cache(), holdfast[::-1], slurm, say) if order.pods else pods.NONE
     shape = Shape(
         name=order.name,
@@ -139,8 +161,9 @@ def _prepare(order: Order) -> Shape:
         slurm=roots.release_of(root) if order.root else slurm,
         root=str(root),
         layers=tuple(map(str, (*stack, *holdfast))),
-        hooks=(TREE / "slurm_hooks/hook").exists(),
-        bridge=all((TREE / "k8s_bridge" / name).exists() for name in ("main.py", "render.py")),
+        auth=order.auth or DEFAULT_AUTH,
+        hooks=order.holdfast,
+        bridge=order.holdfast,
         programs=programs,
         pods=assets.files,
         bridge_image=assets.bridge_image,
@@ -156,6 +179,10 @@ def _prepare(order: Order) -> Shape:
         make_node(folder / "nodes" / node, index, GPUS_PER_NODE)
     control_plane.prepare(folder, shape)
     return shape
+
+
+def _holdfast(root: Path) -> tuple[Path, ...]:
+    return (product.product_layer(root), product.wheels_layer(root, say))
 
 
 def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
@@ -187,10 +214,11 @@ def _write_etc(etc: Path, shape: Shape) -> None:
     for name, text in slurm_conf.slurm_files(shape).items():
         (etc / "slurm" / name).write_text(text)
     (etc / "slurm/slurmdbd.conf").chmod(0o600)  # slurmdbd refuses one that others may read
-    (etc / "holdfast").mkdir()
-    (etc / "holdfast/holdfast.yaml").write_text(
-        product.configuration(shape.nodes, pyslurm=product.has_pyslurm(Path(shape.root)))
-    )
+    if shape.holdfast:
+        (etc / "holdfast").mkdir()
+        (etc / "holdfast/holdfast.yaml").write_text(
+            product.configuration(shape.nodes, pyslurm=product.has_pyslurm(Path(shape.root)))
+        )
     (etc / "hosts").write_text(slurm_conf.hosts(shape))
     (etc / "hostname").write_text("controller\n")
 

@@ -7,6 +7,8 @@ timeout is kept at Slurm's default, because Holdfast is compared with it: the de
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from testbed.shape import CONTROLLER, CONTROLLER_ADDRESS, GPUS_PER_NODE, Shape, address
 
 JWT_KEY = "/etc/slurm/jwt_hs256.key"
@@ -20,8 +22,8 @@ SlurmdPort=6818
 SlurmUser=root
 SlurmdUser=root
 MailProg=/bin/true
-AuthType=auth/munge
-CredType=cred/munge
+AuthType=auth/{auth}
+CredType={cred}
 AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key={jwt_key}
 StateSaveLocation=/var/lib/slurm/ctld
@@ -58,11 +60,11 @@ UnkillableStepTimeout=60
 CompleteWait=0
 SchedulerType=sched/backfill
 SchedulerParameters={scheduler}
-PrologFlags=contain
+{prolog_flags}
 TreeWidth=1000
 # the nodes have more processors and memory configured than the machine has
 SlurmdParameters=config_overrides
-SlurmctldParameters={slurmctld}
+{slurmctld}
 RebootProgram=/opt/sandbox/reboot
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost={controller_address}
@@ -74,10 +76,15 @@ PartitionName=main Nodes=ALL Default=YES PriorityTier=10 MaxTime=INFINITE State=
 PartitionName=hidden Nodes=ALL Default=NO Hidden=YES PriorityTier=10 MaxTime=INFINITE State=UP
 """
 
+_CRED_TYPES = {"munge": "cred/munge", "slurm": "auth/slurm"}
+
 _SCHEDULER = (
     "nohold_on_prolog_fail", "extra_constraints", "pack_serial_at_end", "salloc_wait_nodes", "sbatch_wait_nodes",
     "defer_batch", "max_rpc_cnt=100", "bf_interval=2", "sched_interval=2",
 )  # fmt: skip
+
+_FOR_HOLDFAST = "nohold_on_prolog_fail"
+"""Soperator sets it. Without Holdfast the file is one that needs this word, and PrologFlags too."""
 
 _EXPEDITED_REQUEUE = (25, 11)
 """The first release with ``sbatch --requeue=expedite``; it changes nothing for other jobs."""
@@ -94,7 +101,7 @@ HealthCheckNodeState=ANY"""
 _SLURMDBD_CONF = """\
 DbdHost=localhost
 SlurmUser=root
-AuthType=auth/munge
+AuthType=auth/{auth}
 AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key={jwt_key}
 StorageType=accounting_storage/mysql
@@ -106,7 +113,7 @@ PidFile=/run/slurmdbd/slurmdbd.pid
 
 
 def slurm_conf(shape: Shape) -> str:
-    """``slurm.conf``; the hooks are configured only where the product is installed.
+    """``slurm.conf``; the hooks are configured only where Holdfast is installed.
 
     The health check starts the agents. With pods it is not configured: the DaemonSet starts them.
     """
@@ -119,21 +126,27 @@ def slurm_conf(shape: Shape) -> str:
         controller=CONTROLLER,
         controller_address=CONTROLLER_ADDRESS,
         jwt_key=JWT_KEY,
-        scheduler=",".join(_SCHEDULER),
-        slurmctld=",".join(_slurmctld_parameters(shape.slurm)),
+        auth=shape.auth,
+        cred=_CRED_TYPES[shape.auth],
+        scheduler=",".join(name for name in _SCHEDULER if shape.holdfast or name != _FOR_HOLDFAST),
+        prolog_flags="PrologFlags=contain" if shape.holdfast else "# no PrologFlags",
+        slurmctld="\n".join(_slurmctld_parameters(shape)),
         hooks=_hooks(shape),
         nodes=nodes,
     )
 
 
-def _slurmctld_parameters(release: str) -> list[str]:
-    can_expedite = tuple(map(int, release.split("."))) >= _EXPEDITED_REQUEUE
-    return ["enable_stepmgr"] + ["enable_expedited_requeue"] * can_expedite
+def _slurmctld_parameters(shape: Shape) -> Iterator[str]:
+    """Soperator's cluster has a step manager, which needs PrologFlags; a plain one has the defaults."""
+    can_expedite = tuple(map(int, shape.slurm.split("."))) >= _EXPEDITED_REQUEUE
+    words = ["enable_stepmgr"] * shape.holdfast + ["enable_expedited_requeue"] * can_expedite
+    if words:
+        yield f"SlurmctldParameters={','.join(words)}"
 
 
 def _hooks(shape: Shape) -> str:
-    if not shape.hooks:
-        return "# no hooks: the product is not installed"
+    if not shape.holdfast:
+        return "# no hooks: Holdfast is not installed"
     return _HOOKS if shape.pods else f"{_HOOKS}\n{_HEALTH_CHECK}"
 
 
@@ -153,7 +166,7 @@ def slurm_files(shape: Shape) -> dict[str, str]:
         "gres.conf": gres_conf(shape),
         # required, else slurmd exits with "No filesystem mounted on /sys/fs/cgroup"
         "cgroup.conf": "CgroupPlugin=disabled\n",
-        "slurmdbd.conf": _SLURMDBD_CONF.format(jwt_key=JWT_KEY),
+        "slurmdbd.conf": _SLURMDBD_CONF.format(jwt_key=JWT_KEY, auth=shape.auth),
     }
 
 

@@ -88,7 +88,7 @@ def test_a_second_up_compares_only_the_given_options(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("HOLDFAST_BOXES", str(tmp_path))
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
+    shape = Shape(name="b", nodes=2, slurm="26.05", root="/r", hooks=True)
     running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
     monkeypatch.setattr(RunningBox, "look", lambda _: running)
     monkeypatch.setattr("testbed.startup.lifecycle._compare_product", lambda _: None)
@@ -110,7 +110,7 @@ def test_heal_reports_that_flaps_stay_counted_and_how_to_resume_the_node(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     (tmp_path / "verdict").write_text(verdict)
-    shape = Shape(name="b", nodes=2, slurm="26.05", root="/r")
+    shape = Shape(name="b", nodes=2, slurm="26.05", root="/r", hooks=True)
     running = Box(folder=tmp_path, shape=shape, pid=1, started=1)
     monkeypatch.setattr(RunningBox, "look", lambda _: running)
     monkeypatch.setattr(Node, "path", lambda *_: tmp_path / "verdict")

@@ -37,12 +37,25 @@ def test_hooks_are_configured_only_with_the_product(four: Shape) -> None:
     assert conf["HealthCheckNodeState"] == "ANY"
     bare = Shape(name="b", nodes=1, slurm="24.11", root="/r")
     assert "/opt/holdfast" not in slurm_conf(bare)
+    # What `holdfast render slurm-conf` has to add is missing, and what needs it.
+    assert "PrologFlags" not in settings(slurm_conf(bare))
+    assert "nohold_on_prolog_fail" not in slurm_conf(bare)
+    assert "enable_stepmgr" not in slurm_conf(bare)
+    assert "enable_stepmgr" in settings(slurm_conf(four))["SlurmctldParameters"]
 
 
 def test_with_pods_the_daemonset_starts_the_agents_and_not_the_health_check(four: Shape) -> None:
     conf = settings(slurm_conf(dataclasses.replace(four, pods=(("root", "/machine"),))))
     assert conf["Epilog"] == "/opt/holdfast/hooks/epilog"
     assert not [name for name in conf if name.startswith("HealthCheck")]
+
+
+@pytest.mark.parametrize(("auth", "cred"), [("munge", "cred/munge"), ("slurm", "auth/slurm")])
+def test_all_daemons_authenticate_alike(four: Shape, auth: str, cred: str) -> None:
+    files = slurm_files(dataclasses.replace(four, auth=auth))
+    conf, database = settings(files["slurm.conf"]), settings(files["slurmdbd.conf"])
+    assert (conf["AuthType"], conf["CredType"]) == (f"auth/{auth}", cred)
+    assert database["AuthType"] == conf["AuthType"]
 
 
 def test_each_node_is_in_every_file(four: Shape) -> None:
