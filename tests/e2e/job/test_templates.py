@@ -138,7 +138,7 @@ CASES = {
         "lightning",
         {
             "command": "fit",
-            "ckpt_path": "FOLDER/lightning_logs/version_0/checkpoints/epoch=0-step=2.ckpt",
+            "ckpt_path": "FOLDER/lightning_logs/version_0/checkpoints/last.ckpt",
             "by_torchrun": False,
         },
     ),
