@@ -77,7 +77,16 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--slurm", choices=sorted(RELEASES), default="24.11", help="the Slurm release"
     )
+    parser.add_argument(
+        "--only",
+        type=lambda text: tuple(text.split(",")),
+        default=(),
+        metavar="DEATH,…",
+        help="with deaths: only these, by their names in docs/reference/deaths.md",
+    )
     args = parser.parse_args(argv)
+    if args.only and (args.names != ["deaths"] or args.page):
+        parser.error("--only is for deaths alone, without --page")
     for name in args.names:
         if name not in CATALOGUE:
             parser.error(f"unknown benchmark '{name}'; known: {', '.join(CATALOGUE)}")
@@ -95,12 +104,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     in_box = [name for name in names if name in IN_BOX]
     try:
         parts = [_in_box(in_box, args.slurm)] if in_box else []
-        parts += [_deaths(args.slurm)] if "deaths" in names else []
+        parts += [_deaths(args.slurm, args.only)] if "deaths" in names else []
         parts += [_bridge()] if "bridge" in names else []
     except KeyboardInterrupt:
         print("scripts/bench: interrupted; its box has been removed", file=sys.stderr)
         return 130
-    except (SandboxError, NotSeenError, RuntimeError, OSError) as error:
+    except (SandboxError, NotSeenError, RuntimeError, OSError, ValueError) as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 1
     measured = [figure for part in parts for figure in part.figures]
@@ -145,10 +154,10 @@ def _in_box(names: Sequence[str], slurm: str) -> page.Part:
     return page.Part(title=page.MAIN, command=command, about=tuple(about), figures=measured)
 
 
-def _deaths(slurm: str) -> page.Part:
-    from measure.deaths import figure  # noqa: PLC0415 - its packages are not needed for --help
+def _deaths(slurm: str, only: Sequence[str]) -> page.Part:
+    from measure.deaths import catalogue, figure  # noqa: PLC0415 - its packages are not needed for --help
 
-    return figure.part(slurm, _say)
+    return figure.part(slurm, _say, catalogue.named(only) if only else catalogue.DEATHS)
 
 
 def _bridge() -> page.Part:

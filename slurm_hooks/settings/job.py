@@ -24,7 +24,7 @@ class JobConfig:
     evidence_wait_s: float = 1.5
     """How long to wait for a drain after the ranks failed."""
     slurm_patience_s: float = 300.0
-    """How long to retry a requeue or hold while slurmctld does not answer."""
+    """How long a decision, a requeue or a hold waits for a slurmctld that does not answer."""
     hang_timeout_s: float = 0.0
     """An attempt that prints nothing and writes no checkpoint for so long is ended and restarted; 0: never.
     Jobs choose by `holdfast run --hang-timeout`."""

@@ -102,7 +102,7 @@ def test_the_schema_of_grafana_11_6_knows_every_field() -> None:
     python = pinned_venv.make(lock, cache() / "release", print) / "bin/python"
 
     def missing(given: dict[str, Any]) -> list[str]:
-        argv = [str(python), "-I", "-c", _THROUGH_THE_SCHEMA]
+        argv: list[str | Path] = [python, "-I", "-c", _THROUGH_THE_SCHEMA]
         kept = subprocess.run(
             argv, input=json.dumps(given), capture_output=True, text=True, check=True
         )

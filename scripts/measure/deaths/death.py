@@ -36,6 +36,7 @@ class Expect:
     ``avoids``    the last run avoids the node that died, or that the output names.
     ``keeps``     the job's list of excluded nodes has what its owner asked for, and the node that died.
     ``because``   what the last decision's reason contains.
+    ``tests``     the job's nodes were tested in pairs, once.
     ``resumes``   the step of the checkpoint from which the last attempt starts.
     """
 
@@ -46,6 +47,7 @@ class Expect:
     avoids: bool = False
     keeps: bool = False
     because: str = ""
+    tests: bool = False
     resumes: int | None = None
 
 

@@ -72,8 +72,8 @@ class Actions:
             return code or 1
         return self.finish(number, code or 1, "Slurm did not accept the request")
 
-    def at_limit(self, decision: JobDecision, number: int, code: int) -> int | None:
-        """For the time limit or a degraded node: it is no failure, so there is no evidence."""
+    def without_evidence(self, decision: JobDecision, number: int, code: int) -> int | None:
+        """For the time limit, a degraded node, and a folder that another job uses: these are no failures."""
         journal, action = self._tools.journal, decision.next.value
         journal.add("decision", attempt=number, action=action, why=decision.why)
         if decision.next is Next.REQUEUE:

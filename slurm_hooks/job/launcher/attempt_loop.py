@@ -108,7 +108,7 @@ class AttemptLoop:
         self._fence.check(self._number)
         shared = self._before.shared()
         if shared:
-            return self._actions.act(shared, self._number, code=2)
+            return self._actions.without_evidence(shared, self._number, code=2)
         snapshot = self._look.look()
         self._look.earlier = snapshot.incidents
         if snapshot.faults and not self._decisions.switched_off:
@@ -271,18 +271,16 @@ class AttemptLoop:
     def _after(self, end: StepEnd, choice: Choice, history: Sequence[JournalAttempt]) -> int | None:
         decision = self._limit.ended(end) or self._degraded.ended(end)
         if decision is not None and not self._look.look().ended_by_slurm:
-            return self._actions.at_limit(decision, self._number, code=end.exit_code)
+            return self._actions.without_evidence(decision, self._number, code=end.exit_code)
         if end.status == 0 and not end.ended_why:
             return self._succeeded(end)
         say(f"step ended: {end.how}")
-        snapshot = self._look.look_with_incidents()
-        if not end.terminated:
-            snapshot = look_until_fatal(
-                self._look.look_with_incidents,
-                wait_s=self._tools.config.evidence_wait_s,
-                clock=time.monotonic,
-                sleep=self._control.sleep,
-            )
+        snapshot = look_until_fatal(
+            lambda: self._control.answered(self._look.look_with_incidents),
+            wait_s=0.0 if end.terminated else self._tools.config.evidence_wait_s,
+            clock=time.monotonic,
+            sleep=self._control.sleep,
+        )
         if snapshot.ended_by_slurm or self._tools.signals.terminated:
             return self._actions.ended_by_others(self._number, end, snapshot)
         if (end.cancelled_step or end.user_signal) and self._look.are_nodes_healthy(snapshot):
@@ -320,7 +318,7 @@ class AttemptLoop:
     def _succeeded(self, end: StepEnd) -> int:
         """Exit code 0 is success only if Slurm has not ended the job: in a job that is cancelled,
         requeued or out of time, ranks may ignore SIGTERM, or save and exit with 0."""
-        snapshot = self._look.look()
+        snapshot = self._control.answered(self._look.look)
         if snapshot.ended_by_slurm:
             say(f"step ended: {end.how}")
             return self._actions.ended_by_others(self._number, end, snapshot)

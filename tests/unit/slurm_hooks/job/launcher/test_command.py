@@ -161,7 +161,7 @@ def test_a_repeated_failure_is_restarted_and_then_held(
     message = capfd.readouterr().err
     assert "decision: restart: " in message
     assert "decision: hold: the same failure 2 times without a new checkpoint" in message
-    assert "Slurm refused the hold" in message
+    assert "no answer to the hold" in message
     assert message.count("work lost: 0:00:0") == 2
     assert f"no checkpoint after 2 attempts: does the command save to {folder}?" in message
     assert _events(folder).count("step_start") == 2
