@@ -17,14 +17,14 @@ from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
 
-from measure import figures, log_speed, machine, page, parse_cost, random_histories
+from measure import figures, machine, page, parse_cost, random_histories
 from measure.figures import Figure
+from measure.job import launcher_cost, log_speed
 from measure.node import (
     agent_cost,
     beside_gcm,
     detection,
     drain,
-    launcher_cost,
     node_death,
     prolog_and_check,
     resume,

@@ -15,8 +15,8 @@ from testbed.paths import TREE
 
 from holdfast.adapters import jsonl
 from holdfast.history import store, subject
-from measure import checkpoint_families
 from measure.figures import Figure, Series
+from measure.job import checkpoint_families
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import candidates, judge
 

@@ -76,6 +76,7 @@ def fault_then_kill_slurmctld(job: RunningJob) -> None:
     job.box.fault("controller", "slurmctld-killed")
     time.sleep(4.0)
     job.box.heal("controller", "slurmctld-killed")
+    job.tell()  # a slurmctld that comes back forgets a run that ended meanwhile
 
 
 def fault_without_accounting(job: RunningJob) -> None:

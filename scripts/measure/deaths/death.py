@@ -29,6 +29,7 @@ class Expect:
     ``ends``      how each attempt ends, in order: ``restart``, ``requeue``, ``hold`` and ``fail`` are
                   decisions; ``done``: it succeeded; ``others``: a person or Slurm ended it; ``lost``: its
                   launcher was killed.
+    ``or_ends``   or so, where it depends on the moment.
     ``or_slurm``  Slurm may have ended the first attempt before its launcher could: ``others`` instead, without
                   a reason.
     ``state``     the job's last state; ``HELD``: it waits for a person.
@@ -41,6 +42,7 @@ class Expect:
     """
 
     ends: tuple[str, ...]
+    or_ends: tuple[str, ...] = ()
     or_slurm: bool = False
     state: str = "COMPLETED"
     charged: int = 0

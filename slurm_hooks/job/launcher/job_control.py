@@ -5,7 +5,6 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 from holdfast.errors import CommandError, Unavailable
@@ -73,8 +72,11 @@ class JobControl:
 
     def _disable_requeue(self, otherwise: str) -> None:
         try:
-            disable = partial(self._tools.slurm.disable_requeue, self._context.job_id)
-            self.while_silent(lambda: self._if_ours(disable))
+            self.while_silent(
+                self._unless_superseded(
+                    lambda: self._tools.slurm.disable_requeue(self._context.job_id)
+                )
+            )
         except CommandError as error:
             say(f"{otherwise} ({error.problem})")
 
@@ -104,7 +106,7 @@ class JobControl:
         """``is_done``: an earlier request without an answer was carried out. ``agent_goes_on``: an agent makes
         the same request once slurmctld answers."""
         try:
-            self.while_silent(lambda: self._if_ours(call))
+            self.while_silent(self._unless_superseded(call))
         except Unavailable as error:
             # Slurm's SIGTERM shows that it has carried out the request, and was slow to say so.
             if self._tools.signals.terminated or agent_goes_on:
@@ -112,16 +114,15 @@ class JobControl:
             say(f"no answer to the {what}: {error.problem}")
             return False
         except CommandError as error:
-            if _ended_by_signal(error) or is_done() or self.superseded():
+            if _ended_by_signal(error) or self.superseded() or is_done():
                 return True
             say(f"Slurm refused the {what}: {error.output.strip() or error.problem}")
             return False
         return True
 
-    def _if_ours(self, call: Callable[[], None]) -> None:
-        """A request of a launcher that was cut off would reach the newer attempt's run."""
-        if not self.superseded():
-            call()
+    def _unless_superseded(self, call: Callable[[], None]) -> Callable[[], None]:
+        """A newer attempt may begin while slurmctld does not answer."""
+        return lambda: None if self.superseded() else call()
 
     def _is_requeued(self) -> bool:
         """Slurm refuses to requeue a job that it has requeued already."""

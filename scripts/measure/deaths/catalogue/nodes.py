@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from measure.deaths import acts, surroundings
 from measure.deaths.death import Death, Expect, Where
 
@@ -264,11 +266,13 @@ _CONTROLLER = (
         name="slurmctld-restart",
         how="Xid 79, and slurmctld is killed while the job is requeued",
         nodes=2,
-        then=_ELSEWHERE + ", once slurmctld answers",
-        rank=_WAITS,
+        then=_ELSEWHERE + ", once slurmctld answers; a second time if it has forgotten that run",
+        every=True,
+        rank="[ ! -e $F/go ] || exit 0\n[ $A = 1 ] && exec sleep 120\nuntil_told\nexit 0",
         act=acts.fault_then_kill_slurmctld,
         where=Where.ALONE,
-        expect=_MOVED,
+        within_s=150,
+        expect=replace(_MOVED, or_ends=("requeue", "others", "done")),
     ),
     Death(
         name="slurmctld-silent",

@@ -47,6 +47,12 @@ def test_the_right_action() -> None:
     assert problems(SEEN, RIGHT) == []
 
 
+def test_where_it_depends_on_the_moment_either_end_is_right() -> None:
+    expect = replace(RIGHT, ends=("requeue", "others", "done"))
+    assert problems(SEEN, expect) != []
+    assert problems(SEEN, replace(expect, or_ends=("requeue", "done"))) == []
+
+
 @pytest.mark.parametrize(
     ("seen", "expect", "problem"),
     [

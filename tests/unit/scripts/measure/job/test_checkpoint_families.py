@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measure import checkpoint_families
+from measure.job import checkpoint_families
 
 from holdfast.adapters import safe_file
 from slurm_hooks.job.checkpoints.find import candidates, judge
