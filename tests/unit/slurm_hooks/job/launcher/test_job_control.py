@@ -194,3 +194,13 @@ def test_a_hold_whose_scontrol_is_killed_was_accepted(
     tmp_path: Path, status: int, accepted: bool
 ) -> None:
     assert job_control(tmp_path, Answers(status)).hold("the same failure 3 times") is accepted
+
+
+def test_a_launcher_that_was_cut_off_requests_nothing(tmp_path: Path) -> None:
+    """Its request would reach the run of the newer attempt."""
+    slurm = Answers(1)
+    control = job_control(tmp_path, slurm)
+    control.superseded = lambda: True
+    assert control.requeue()
+    control.end_expedited()
+    assert not slurm.no_requeue
