@@ -6,6 +6,7 @@
   x ProbeError            a probe gave no answer (never evidence against a node)
   x CommandError          an external command failed
     + Unavailable         no answer (time-out, controller down): a retry may succeed
+      - NotInstalled      there is no such command here
     + Refused             the request was rejected: a retry fails again
 """
 
@@ -53,6 +54,10 @@ def _shown(argv: tuple[str, ...]) -> str:
 
 class Unavailable(CommandError):
     """No answer in time. The same call may succeed later."""
+
+
+class NotInstalled(Unavailable):
+    """There is no such command here. It may be on a mount that returns."""
 
 
 class Refused(CommandError):

@@ -1,12 +1,14 @@
 """Notices a change of the configuration while the bridge runs.
 
 A ConfigMap in a pod is replaced by a symbolic link, so the file's content is compared and not its time. A
-configuration that cannot be used changes nothing: the bridge goes on with the previous one and says so.
+configuration that cannot be used changes nothing: the bridge goes on with the previous one and says so. It
+is checked again from time to time, as what is missing may be outside of the file: a Role, a token.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +19,10 @@ log = Log("bridge")
 
 LOOK_S = 2.0
 """The time between two looks at the file."""
+AGAIN_S = 30.0
+"""The time after which a configuration that could not be used is checked again."""
 _MOST_BYTES = 4 << 20
+_NEVER = float("inf")
 
 
 class ConfigWatch:
@@ -35,6 +40,8 @@ class ConfigWatch:
         self._path, self._check = path, check
         self._changed, self._invalid = changed, invalid
         self._known = self._content()
+        self._again_at = _NEVER
+        self._said = ""
         self._ask, self._stopped = threading.Event(), threading.Event()
 
     def start(self) -> None:
@@ -47,7 +54,9 @@ class ConfigWatch:
         self._ask.set()
 
     def ask(self) -> None:
-        """Look now (SIGHUP)."""
+        """Look now (SIGHUP), also at a content that could not be used before."""
+        if self._again_at < _NEVER:
+            self._again_at = time.monotonic()
         self._ask.set()
 
     def _run(self) -> None:
@@ -60,9 +69,11 @@ class ConfigWatch:
     def look(self) -> bool:
         """One look. True: the file changed, it can be used, and ``changed`` was called."""
         content = self._content()
-        if content == self._known:
+        if content == self._known and time.monotonic() < self._again_at:
             return False
-        self._known = content
+        if content != self._known:
+            self._said = ""
+        self._known, self._again_at = content, _NEVER
         if content is None:  # it would mean all defaults
             log.error("configuration not reloaded", why=f"{self._path} is gone or cannot be read")
             self._invalid(True)
@@ -70,9 +81,7 @@ class ConfigWatch:
         try:
             self._check()
         except HoldfastError as error:
-            for line in str(error).splitlines():
-                log.error("configuration not reloaded; the previous one is used", why=line)
-            self._invalid(True)
+            self._not_used(str(error))
             return False
         except Exception as error:
             log.exception("configuration not reloaded", error)
@@ -81,6 +90,13 @@ class ConfigWatch:
         self._invalid(False)
         self._changed()
         return True
+
+    def _not_used(self, why: str) -> None:
+        """The same problem is logged once."""
+        for line in why.splitlines() if why != self._said else ():
+            log.error("configuration not reloaded; the previous one is used", why=line)
+        self._said, self._again_at = why, time.monotonic() + AGAIN_S
+        self._invalid(True)
 
     def _content(self) -> bytes | None:
         """None: there is no such file, or it cannot be read."""

@@ -41,6 +41,19 @@ _TIMEOUT = r"[1-9][0-9]?|1[01][0-9]|120"
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
 
+AUTH = {
+    "token": "a token of slurm_user",
+    "munge": "the cluster's key, in a side-car with munged",
+    "slurm": "the cluster's key, in a side-car with sackd (auth/slurm)",
+}
+"""How the bridge's pod authenticates to Slurm."""
+
+SIDE_CAR = "side_car"
+"""A part of the template that all ways but a token have."""
+
+_HERE = {"begin": "", "end": ""}
+"""A part of the template that is printed. Terraform and Helm have a condition around it."""
+
 _SAME_NAMES = (
     "cordon",
     "taint",
@@ -80,7 +93,15 @@ def _rbac(values: Mapping[str, str]) -> Mapping[str, object]:
         "conditions": _cel_list(CONDITIONS),
         "types": ", ".join(CONDITIONS),
         "kept": _cel_list(_WRITTEN_BY_THE_SERVER),
+        "inlined": _inlined,
     }
+
+
+def _inlined(expression: str, parts: Mapping[str, str]) -> str:
+    """A CEL expression without variables: the conditions of a match have none."""
+    for name, part in parts.items():
+        expression = expression.replace(f"variables.{name}", f"({part})")
+    return expression
 
 
 def _account(namespace: str) -> str:
@@ -95,13 +116,21 @@ def _cel_list(names: Sequence[str]) -> str:
 def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
     if (values["adapter"] == "rest") != bool(values["rest_url"]):
         raise UsageError("deployment: adapter=rest and rest_url belong together")
+    if values["adapter"] == "rest" and values["auth"] != "token":
+        raise UsageError("deployment: adapter=rest needs auth=token: slurmrestd takes a token")
     if values["metrics_port"] == _PAGE_PORT:
         raise UsageError(f"deployment: metrics_port: {_PAGE_PORT} is that of the status page")
     sections = dict(extra.read(values["extra_configuration"], TAKEN, dict.fromkeys(READ)))
+    auth = values["auth"]
     return {
+        "when": {
+            **{name: _HERE if name == auth else None for name in AUTH},
+            SIDE_CAR: None if auth == "token" else _HERE,
+        },
+        "auth_image": values["auth_image"] or values["image"],
         "slurm_more": extra.lines(sections.pop("slurm", {}), 2),
         "more": extra.lines(sections.pop("bridge", {}), 2) + extra.lines(sections),
-        "token_file": f"{values['auth_path']}/token",
+        "token_file": f"{values['auth_path']}/token" if auth == "token" else "",
         "join": Join.TABLE.value if values["nodes"] else Join.INSTANCE_ID.value,
         "pairs": _pairs(values["nodes"]),
         "runs_on": _labels(values["runs_on"]),
@@ -146,10 +175,22 @@ DEPLOYMENT = Document(
     values={
         "image": Value(IMAGE_BY_DIGEST, REQUIRED, "Slurm's client tools and holdfast[bridge]"),
         "slurm_conf_configmap": Value(NAME, "slurm-conf", "the ConfigMap that holds slurm.conf"),
+        "auth": Value(
+            "|".join(AUTH),
+            "token",
+            "; ".join(f"{name}: {meaning}" for name, meaning in AUTH.items()),
+        ),
         "slurm_auth_secret": Value(
-            NAME, "slurm-auth", "the Secret with a token of slurm_user, in its key `token`"
+            NAME,
+            "slurm-auth",
+            "the Secret with the token or key: `token`, `munge.key` or `slurm.key`",
         ),
         "auth_path": Value(PATH, "/etc/slurm-auth", "where it is mounted"),
+        "auth_image": Value(
+            rf"({IMAGE_BY_DIGEST})?",
+            "",
+            "the side-car's image; empty: that of the bridge, which has both",
+        ),
         "namespace": _NAMESPACE,
         "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),
         "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "the Slurm user that drains nodes"),

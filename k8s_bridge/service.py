@@ -142,6 +142,7 @@ class Service:
         signal.signal(signal.SIGHUP, lambda *_: self.reload())
 
     def _begin(self) -> Parts:
+        """Raises ``HoldfastError`` for what cannot be used, or without the rights for it."""
         parts = compose(self._path)
         where = kubeconfig.path_of(parts.policy.kubeconfig) or "the pod's service account"
         access.require(parts.kube, parts.policy, str(where))
@@ -174,7 +175,7 @@ class Service:
             self._next = None
 
     def _checked(self) -> None:
-        self._next = compose(self._path)
+        self._next = self._begin()
 
     def _reloaded(self, loop: Loop, metrics: BridgeMetrics, board: Board) -> None:
         log.info("the configuration changed: starting again with it", file=self._path)

@@ -179,7 +179,9 @@ variable "bridge" {
 
     - `image`: Slurm's client tools of the cluster's release and `holdfast[bridge]`, by digest.
     - `slurm_conf_configmap`: the ConfigMap that holds slurm.conf.
-    - `slurm_auth_secret`, `auth_path`: the Secret with a token of `slurm_user` in its key `token`, and where it is mounted.
+    - `auth`: how the pod authenticates to Slurm: `token` (of `slurm_user`), or the cluster's key in a side-car: `munge` (munged) or `slurm` (sackd, for auth/slurm).
+    - `slurm_auth_secret`, `auth_path`: the Secret with it in its key `token`, `munge.key` or `slurm.key`, and where it is mounted.
+    - `auth_image`: image of the side-car, by digest; empty: `image`, which has both programs.
     - `slurm_user`, `uid`: the Slurm user that drains nodes.
     - `poll_s`: seconds between two queries of Slurm.
     - `metrics_port`: port of the bridge's metrics, for Prometheus.
@@ -203,8 +205,10 @@ variable "bridge" {
   type = object({
     image                = string
     slurm_conf_configmap = optional(string, "slurm-conf")
+    auth                 = optional(string, "token")
     slurm_auth_secret    = optional(string, "slurm-auth")
     auth_path            = optional(string, "/etc/slurm-auth")
+    auth_image           = optional(string, "")
     slurm_user           = optional(string, "holdfast")
     uid                  = optional(number, 2000)
     poll_s               = optional(number, 1.5)
@@ -239,6 +243,18 @@ variable "bridge" {
       for name in [var.bridge.slurm_conf_configmap, var.bridge.slurm_auth_secret] : can(regex("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", name))
     ])
     error_message = "bridge.slurm_conf_configmap is \"${try(var.bridge.slurm_conf_configmap, "")}\", bridge.slurm_auth_secret is \"${try(var.bridge.slurm_auth_secret, "")}\": use small letters, digits and '-', as Kubernetes does."
+  }
+  validation {
+    condition     = var.bridge == null ? true : contains(["token", "munge", "slurm"], var.bridge.auth)
+    error_message = "bridge.auth is \"${try(var.bridge.auth, "")}\": use \"token\", \"munge\" or \"slurm\"."
+  }
+  validation {
+    condition     = try(var.bridge.adapter, "") != "rest" || try(var.bridge.auth, "") == "token"
+    error_message = "bridge.adapter is \"rest\" and bridge.auth \"${try(var.bridge.auth, "")}\": use auth \"token\", because slurmrestd takes a token."
+  }
+  validation {
+    condition     = var.bridge == null ? true : can(regex("^([\\w.:/-]+@sha256:[0-9a-f]{64})?$", var.bridge.auth_image))
+    error_message = "bridge.auth_image is \"${try(var.bridge.auth_image, "")}\": use an image with its digest, NAME@sha256:…, or leave it empty."
   }
   validation {
     condition     = var.bridge == null ? true : can(regex("^/[\\w./@+-]*$", var.bridge.auth_path))

@@ -13,7 +13,9 @@ OWN_BOX = (
     "tests/chaos/test_campaign.py",
     "tests/e2e/install/test_bridge_page.py",
     "tests/e2e/install/test_page.py",
+    "tests/terraform/test_demo.py",
     "tests/terraform/test_pods.py",
+    "tests/terraform/test_pods_slurmctld.py",
 )
 """They start a box of their own, so they need not share a process with others."""
 WITH_API_SERVER = "tests/contract"
@@ -26,6 +28,8 @@ LONGEST_FIRST = (
     "chaos",
     "e2e",
     "terraform/test_pods.py",
+    "terraform/test_pods_slurmctld.py",
+    "terraform/test_demo.py",
     "hostile",
     "contract",
     "packages",

@@ -13,6 +13,8 @@ ALL = "all"
 """The switch that turns off every action of Holdfast, not only one check."""
 NODE_DEATH = "node_death"
 """The switch with which this node's agent sets no other node DOWN."""
+FENCE = "fence"
+"""The switch with which this node's agent neither stops nor kills tasks that a newer attempt may have replaced."""
 
 
 def switches_off(path: Path | None = None) -> frozenset[str]:

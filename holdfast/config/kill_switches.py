@@ -9,13 +9,14 @@ import difflib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from holdfast.config.kill_switch_files import ALL, NODE_DEATH, switches_off
+from holdfast.config.kill_switch_files import ALL, FENCE, NODE_DEATH, switches_off
 
 BRIDGE = "bridge"
 
 _EFFECTS = {
     ALL: "Holdfast acts on nothing here: no drain, comment, kill or requeue; checks only report",
     BRIDGE: "the bridge only writes conditions, labels and Events",
+    FENCE: "the agent of this machine neither stops nor kills tasks that a newer attempt may have replaced",
     NODE_DEATH: "the agent of this machine sets no other node DOWN",
 }
 

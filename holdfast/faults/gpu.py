@@ -84,7 +84,7 @@ GPU_FAULTS: tuple[Fault, ...] = (
         "NVLINK_ERRORS", "NVLinks of a GPU count recoveries, replays or CRC errors",
         (_WARN, FaultClass.LINK, Action.RESET_GPU, True),
         "Reset all GPUs of the node. If the same link fails again, suspect the GPU or its switch.",
-        f"{_NVML}: fields 161-163; limits of DCGM's NVLink health watch",
+        f"{_NVML}: fields 161-163; limits of DCGM's NVLink health watch", moves_jobs=True,
     ),
     row(
         "GPU_FABRIC", "a GPU has not joined the NVLink fabric",
@@ -102,13 +102,13 @@ GPU_FAULTS: tuple[Fault, ...] = (
         "GPU_THERMAL", "a GPU reduces its clocks because it is too hot",
         (_WARN, FaultClass.GPU, Action.WAIT, True),
         "Check fans, air flow and the neighbouring nodes. Request a replacement if only this node is affected.",
-        f"{_NVML}: clocks event reasons, hardware thermal slowdown",
+        f"{_NVML}: clocks event reasons, hardware thermal slowdown", moves_jobs=True,
     ),
     row(
         "GPU_POWER_BRAKE", "an external power brake limits a GPU",
         (_WARN, FaultClass.HOST, Action.WAIT, True),
         "Check the power supplies and the rack's power cap.",
-        f"{_NVML}: clocks event reasons, hardware power brake",
+        f"{_NVML}: clocks event reasons, hardware power brake", moves_jobs=True,
     ),
     row(
         "PCIE_WIDTH", "a GPU's PCIe link is narrower than it can be",

@@ -143,7 +143,7 @@ KERNEL_FAULTS: tuple[Fault, ...] = (
     row(
         "KERNEL_OOPS", "kernel oops: the kernel hit a bug and continued", (_WARN, FaultClass.HOST, Action.REBOOT, True),
         "Its state is unreliable: reboot once the node is empty, and keep the log.",
-        f"{_NPD} (KernelOops)",
+        f"{_NPD} (KernelOops)", moves_jobs=True,
     ),
     # network adapters
     row(

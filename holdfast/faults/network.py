@@ -17,7 +17,7 @@ NETWORK_FAULTS: tuple[Fault, ...] = (
         "IB_FLAP", "an InfiniBand port went down and up again",
         (_WARN, FaultClass.NETWORK, Action.WAIT, True),
         "Clean or replace cable and transceiver if a port does so more than once a day.",
-        "NVIDIA cluster bring-up guide: link_downed",
+        "NVIDIA cluster bring-up guide: link_downed", moves_jobs=True,
     ),
     row(
         "IB_MISSING", "an InfiniBand card is missing or has another name",
@@ -30,13 +30,13 @@ NETWORK_FAULTS: tuple[Fault, ...] = (
         "IB_RATE", "an InfiniBand port is slower than expected",
         (_WARN, FaultClass.NETWORK, Action.WAIT, True),
         "Every rank waits for the slowest link. Reseat or replace cable and transceiver; compare "
-        "with the switch port.", "gpud: H100 nodes have eight ports of 400 Gb/s",
+        "with the switch port.", "gpud: H100 nodes have eight ports of 400 Gb/s", moves_jobs=True,
     ),
     row(
         "IB_BER", "an InfiniBand link has too many symbol errors",
         (_WARN, FaultClass.NETWORK, Action.WAIT, True),
         "Clean or replace cable and transceiver; the link is likely to go down.",
-        "NVIDIA cluster bring-up guide: symbol BER above 1e-14",
+        "NVIDIA cluster bring-up guide: symbol BER above 1e-14", moves_jobs=True,
     ),
     row(
         "IB_BER_RISING", "an InfiniBand link has more symbol errors than usual",

@@ -24,6 +24,8 @@ class Fault:
     ``source``    where severity and action come from.
     ``consequence``  True for a consequence of another fault or of a kill (Xid 45): it never outranks
                   a cause, and alone it is no evidence against the node.
+    ``moves_jobs``  a WARN for which running jobs leave the node at their next checkpoint: it slows a whole
+                  job down, or is likely to become fatal.
     ``by_users``  True if any user with a job on the node can cause it. Such drains get only a part of
                   the budget (``node.budget.users_share``).
     """
@@ -38,6 +40,7 @@ class Fault:
     source: str
     consequence: bool = False
     by_users: bool = False
+    moves_jobs: bool = False
 
 
 def row(  # noqa: PLR0913 - a table's columns
@@ -49,6 +52,7 @@ def row(  # noqa: PLR0913 - a table's columns
     *,
     consequence: bool = False,
     by_users: bool = False,
+    moves_jobs: bool = False,
 ) -> Fault:
     """A row written as in a table; ``kind`` is (severity, class, action, drains)."""
     severity, fault_class, action, drains = kind
@@ -63,4 +67,5 @@ def row(  # noqa: PLR0913 - a table's columns
         source=source,
         consequence=consequence,
         by_users=by_users,
+        moves_jobs=moves_jobs,
     )

@@ -39,28 +39,41 @@ def of_last_job(events: Sequence[Event], run: tuple[int, float] | None = None) -
     time (0: unknown) of the job's present run, which may have no event yet. Pure.
 
     Slurm reuses job numbers (a new cluster, a new state directory). A restart count that falls, or one
-    that stays while the job's start time changes, means another job (rule 10).
+    that stays while the job's start time changes, means another job (rule 10). An entry of an earlier run
+    of the same job is late, by a launcher that was cut off, and is left out.
     """
     keys = [(index, _run_of(event)) for index, event in enumerate(events) if _starts_attempt(event)]
     if run is not None:
         keys.append((len(events), run))
     first, before = 0, (-1, 0.0)
+    known: set[tuple[int, float]] = set()
+    late: set[int] = set()
     for index, key in keys:
+        if key != before and key in known and key[1]:
+            late.add(index)
+            continue
         moved = key[1] and before[1] and key[1] != before[1]
         if key[0] < before[0] or (key[0] == before[0] and moved):
-            first = index
+            first, known = index, set()
         before = key
-    return events[first:]
+        known.add(key)
+    return [event for index, event in enumerate(events) if index >= first and index not in late]
 
 
 def attempts(events: Iterable[Event]) -> list[list[Event]]:
-    """The events grouped by attempt, oldest first. Pure."""
+    """The events grouped by attempt, oldest first. A launcher that was cut off may write events of its
+    attempt when the next one has begun already. Pure."""
     groups: list[list[Event]] = []
+    by_number: dict[int, list[Event]] = {}
     for event in events:
+        number = event.get("attempt")
         if _starts_attempt(event):
             groups.append([event])
+            if isinstance(number, int):
+                by_number[number] = groups[-1]
         elif groups:
-            groups[-1].append(event)
+            own = by_number.get(number) if isinstance(number, int) else None
+            (own or groups[-1]).append(event)
     return groups
 
 

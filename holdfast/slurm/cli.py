@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.adapters.command import run
-from holdfast.errors import CommandError, Refused, Unavailable
+from holdfast.errors import CommandError, NotInstalled, Refused, Unavailable
 from holdfast.node_names import natural
 from holdfast.policy.ownership import PastDrain
 from holdfast.slurm import accounting, topology
@@ -54,7 +54,9 @@ NO_ANSWER = re.compile(
     r"unable to contact|timed out|connection refused|connect failure|connection failure"
     r"|not connected|zero bytes|unexpected message received|no route to host|unreachable"
     r"|getaddrinfo|resource temporarily unavailable|standby mode|authentication error"
-    r"|not responding|unable to establish|munged |munge (?:encode|decode)",
+    r"|not responding|unable to establish|munged |munge (?:encode|decode)"
+    r"|connection reset|connection aborted|broken pipe|host is down"
+    r"|(?:message (?:send|receive)|communication (?:connection|shutdown)) failure",
     re.IGNORECASE,
 )
 _NO_JOB = re.compile(r"invalid job id", re.IGNORECASE)
@@ -269,7 +271,7 @@ class SlurmCli:
                 problem = (
                     f"{error.problem}; is Slurm installed here? (slurm.bin in the configuration)"
                 )
-                raise Unavailable(error.argv, problem) from None
+                raise NotInstalled(error.argv, problem) from None
             unknown = _NO_NODE.search(error.output)
             if unknown:  # the rest of its output is about the other nodes
                 raise Refused(error.argv, f"Slurm knows no node {unknown[1]}", "", 1) from None

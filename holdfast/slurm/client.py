@@ -18,9 +18,9 @@ class SlurmNode:
     ``states`` holds the base state and every flag. ``reason_at`` is in UTC; ``reason_user`` set the
     reason. ``unknown_states`` keeps the states that this version of Holdfast does not know.
     ``boot_at`` and ``slurmd_started_at`` are times of the node's own clock, as its slurmd registered
-    them. ``reservation`` (the active one that the node is in), ``partitions``, ``cpus`` (for jobs),
-    ``gpus`` (as configured), ``address`` (NodeAddr) and ``port`` (slurmd's) are filled in only by a query
-    for named nodes.
+    them. ``partitions`` are filled in by a query for named nodes only, and ``reservation`` (the active one that
+    the node is in), ``cpus`` (for jobs), ``gpus`` (as configured), ``address`` (NodeAddr) and ``port``
+    (slurmd's) only by one for a single node.
     """
 
     name: SlurmName

@@ -1,4 +1,4 @@
-"""Has the bridge's account the rights that it needs? Asked once at the start.
+"""Has the bridge's account the rights that it needs? Asked at each start of the loop.
 
 Without this question a missing verb shows as a refusal of each write, or as a watch that never answers.
 """

@@ -158,7 +158,7 @@ class KubeApi:
         return project(self._call("GET", f"{_NODES}/{name}", forms=_LISTED))
 
     def edit(self, seen: KubeNode, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
-        """One merge patch with the version that was seen. The server answers 409 if the Node has
+        """One strategic merge patch with the version that was seen. The server answers 409 if the Node has
         another one, and 422 or 403 if a policy denies the patch: these two are never mistaken for
         each other.
         """
@@ -168,7 +168,7 @@ class KubeApi:
             if not patch:
                 return seen
             try:
-                return self._patch(f"{_NODES}/{seen.name}", _MERGE, patch)
+                return self._patch(f"{_NODES}/{seen.name}", patch)
             except KubeConflict:
                 seen = self.node(seen.name)
         raise KubeConflict(f"node {seen.name}: written by others {ATTEMPTS} times in a row")
@@ -180,7 +180,7 @@ class KubeApi:
         takes labels too.
         """
         patch = patches.status_patch(conditions, label, datetime.now(timezone.utc))
-        return self._patch(f"{_NODES}/{name}/status", _STRATEGIC, patch)
+        return self._patch(f"{_NODES}/{name}/status", patch)
 
     def create_events(self, node: KubeNode | None, events: Iterable[NodeEvent]) -> None:
         """Events in ``default``, as a Node has no namespace."""
@@ -214,7 +214,7 @@ class KubeApi:
     def _selector(self) -> dict[str, str]:
         return {"labelSelector": self._policy.node_selector} if self._policy.node_selector else {}
 
-    def _patch(self, path: str, kind: str, body: object) -> KubeNode:
+    def _patch(self, path: str, body: object, kind: str = _STRATEGIC) -> KubeNode:
         query = {"fieldManager": FIELD_MANAGER}
         node = project(self._call("PATCH", path, query, body, Forms(kind, _EITHER)))
         self._written[node.name] = node

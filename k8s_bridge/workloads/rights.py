@@ -1,4 +1,4 @@
-"""The rights that restarts of workloads need, in each namespace. Asked once at the start."""
+"""The rights that restarts of workloads need, in each namespace. Asked at each start of the loop."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 
 LONGEST_BESIDE_S = 1.0
 
@@ -33,8 +33,8 @@ class Connections:
         Raises what a job raised, such as ``KubeUnavailable``: no further job is started then, and all
         that were started have ended.
         """
-        work = _Work(jobs, until)
-        most = min(self._count, len(work.left))
+        work = _Work(jobs, until, self._count)
+        most = min(self._count, len(work.first))
         if most < 2:
             beside = None
         if beside is not None:
@@ -61,8 +61,15 @@ class Connections:
 
 
 class _Work:
-    def __init__(self, jobs: Iterable[Job], until: float):
-        self.left = deque(jobs)
+    """The jobs are made as they are started: of a long plan, few are started before the next one.
+
+    ``first``: the first jobs, as many as can run at once.
+    """
+
+    def __init__(self, jobs: Iterable[Job], until: float, count: int):
+        rest = iter(jobs)
+        self.first = tuple(islice(rest, count))
+        self._left: Iterator[Job] = chain(self.first, rest)
         self.started = 0
         self.error: BaseException | None = None
         self.running = 0
@@ -76,7 +83,7 @@ class _Work:
     def end(self) -> None:
         """Start no further job."""
         with self._lock:
-            self.left.clear()
+            self._left = iter(())
 
     def loop(self) -> None:
         while (job := self._next()) is not None:
@@ -88,10 +95,12 @@ class _Work:
 
     def _next(self) -> Job | None:
         with self._lock:
-            if not self.left or self.error is not None or time.monotonic() >= self.until:
-                self.running -= 1
-                if not self.running:
-                    self._ended.set()
-                return None
-            self.started += 1
-            return self.left.popleft()
+            in_time = self.error is None and time.monotonic() < self.until
+            job = next(self._left, None) if in_time else None
+            if job is not None:
+                self.started += 1
+                return job
+            self.running -= 1
+            if not self.running:
+                self._ended.set()
+            return None

@@ -17,8 +17,9 @@ from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.shape import RELEASES
 
-from measure import figures, log_speed, machine, page, parse_cost, random_histories
+from measure import figures, machine, page, parse_cost, random_histories
 from measure.figures import Figure
+from measure.job import launcher_cost, log_speed
 from measure.node import (
     agent_cost,
     beside_gcm,
@@ -36,6 +37,7 @@ IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "drain": drain.drain,
     "unkillable": prolog_and_check.unkillable,
     "catalogue": agent_cost.catalogue,
+    "launcher": launcher_cost.launcher,
     "event": detection.event,
     "polled": detection.polled,
     "hung": detection.hung,
@@ -45,6 +47,7 @@ IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "ranking": parse_cost.ranking,
     "interleavings": random_histories.interleavings,
     "bridge-interleavings": random_histories.bridge_interleavings,
+    "two-writers": random_histories.two_writers,
     "node_death": node_death.node_death,
     "resume": resume.resume,
 }
@@ -75,7 +78,16 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--slurm", choices=sorted(RELEASES), default="24.11", help="the Slurm release"
     )
+    parser.add_argument(
+        "--only",
+        type=lambda text: tuple(text.split(",")),
+        default=(),
+        metavar="DEATH,…",
+        help="with deaths: only these, by their names in docs/reference/deaths.md",
+    )
     args = parser.parse_args(argv)
+    if args.only and (args.names != ["deaths"] or args.page):
+        parser.error("--only is for deaths alone, without --page")
     for name in args.names:
         if name not in CATALOGUE:
             parser.error(f"unknown benchmark '{name}'; known: {', '.join(CATALOGUE)}")
@@ -93,12 +105,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     in_box = [name for name in names if name in IN_BOX]
     try:
         parts = [_in_box(in_box, args.slurm)] if in_box else []
-        parts += [_deaths(args.slurm)] if "deaths" in names else []
+        parts += [_deaths(args.slurm, args.only)] if "deaths" in names else []
         parts += [_bridge()] if "bridge" in names else []
     except KeyboardInterrupt:
         print("scripts/bench: interrupted; its box has been removed", file=sys.stderr)
         return 130
-    except (SandboxError, NotSeenError, RuntimeError, OSError) as error:
+    except (SandboxError, NotSeenError, RuntimeError, OSError, ValueError) as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 1
     measured = [figure for part in parts for figure in part.figures]
@@ -143,10 +155,10 @@ def _in_box(names: Sequence[str], slurm: str) -> page.Part:
     return page.Part(title=page.MAIN, command=command, about=tuple(about), figures=measured)
 
 
-def _deaths(slurm: str) -> page.Part:
-    from measure.deaths import figure  # noqa: PLC0415 - its packages are not needed for --help
+def _deaths(slurm: str, only: Sequence[str]) -> page.Part:
+    from measure.deaths import catalogue, figure  # noqa: PLC0415 - its packages are not needed for --help
 
-    return figure.part(slurm, _say)
+    return figure.part(slurm, _say, catalogue.named(only) if only else catalogue.DEATHS)
 
 
 def _bridge() -> page.Part:

@@ -37,8 +37,8 @@ def updated(text: str, parts: Sequence[Part]) -> str:
 
 
 def with_some(text: str, part: Part) -> str:
-    """The page ``text`` with the figures of ``part`` in the place of those with the same names, whose notes
-    say when they were measured.
+    """The page ``text`` with the figures of ``part`` in the place of those with the same names, new ones at the
+    end. Their notes say when they were measured.
     """
     names = {figure.name for figure in part.figures}
     when = f"measured on {datetime.now(timezone.utc):%Y-%m-%d} with `{part.command}`"
@@ -55,9 +55,11 @@ def with_some(text: str, part: Part) -> str:
         elif not dropped:
             lines.append(line)
     if new:
-        raise ValueError(
-            f"the page has no figure {', '.join(new)}; run scripts/bench without names"
-        )
+        rows = [at for at, line in enumerate(lines) if line.startswith("| ")]
+        main = [at for at in rows if not any(line.startswith("## ") for line in lines[:at])]
+        if not main:
+            raise ValueError("the page has no table; run scripts/bench without names")
+        lines[main[-1] + 1 : main[-1] + 1] = new.values()
     end = next((at for at, line in enumerate(lines) if line.startswith("## ")), len(lines))
     while not lines[end - 1]:
         end -= 1

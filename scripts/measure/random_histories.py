@@ -1,4 +1,6 @@
-"""100,000 random histories of faults, manual changes, reboots and killed agents: none may break a rule."""
+"""100,000 random histories each of what may happen to a node, to Nodes in Kubernetes and to a job: none may break a
+rule.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from typing import NamedTuple
 
 from testbed.box import Box
@@ -51,6 +54,23 @@ def bridge_interleavings(_box: Box, say: Say) -> Figure:
     )
 
 
+def two_writers(_box: Box, say: Say) -> Figure:
+    """The launcher's and the agent's fence on a cluster with cuts (tests/unit/property/cut_off_job.py)."""
+    begin = time.perf_counter()
+    without = _unfenced()
+    rival_s = (time.perf_counter() - begin) / OF_A_SEED
+    figure = _figure(
+        "two-writers",
+        _run_cut_off,
+        say,
+        "a job with cut networks, power losses, failed tasks and a slurmctld that restarts and forgets",
+        Series(what="the same without the fence", seconds=(rival_s,)),
+        "no old attempt can write after a newer one has started, in 100,000",
+    )
+    note = f"without the fence two attempts could write in {without} of {OF_A_SEED} histories"
+    return replace(figure, notes=(*figure.notes, note))
+
+
 def _figure(
     name: str, run: Callable[[int], _Batch], say: Say, what: str, rival: Series, target: str
 ) -> Figure:
@@ -86,6 +106,18 @@ def _run_bridges(seed: int) -> _Batch:
 
     with contextlib.redirect_stderr(io.StringIO()):  # the bridges' log
         return _batch(seed, strangers.run_histories, Violation)
+
+
+def _run_cut_off(seed: int) -> _Batch:
+    from tests.unit.property import cut_off_job  # noqa: PLC0415 - in the worker
+
+    return _batch(seed, cut_off_job.run_histories, cut_off_job.Violation)
+
+
+def _unfenced() -> int:
+    from tests.unit.property import cut_off_job  # noqa: PLC0415
+
+    return cut_off_job.overlaps_without(0, OF_A_SEED)
 
 
 def _batch(seed: int, run: Callable[[int, int], int], violation: type[Exception]) -> _Batch:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from testbed.paths import TREE
 
-from measure.logs import LOGS
+from measure.job.logs import LOGS
 from slurm_hooks.job.diagnosis.matching.phrases import phrases
 
 LENGTH = 6

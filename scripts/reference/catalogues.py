@@ -41,6 +41,8 @@ Kubernetes node. `holdfast faults CODE` shows one of them with its source.
 - needs: what must happen before Holdfast returns the node to service. `contact-support`: a person
   must resume it.
 - drains: whether a check in mode `drain` drains the node. With `warn`, running jobs continue.
+  `yes (jobs move)`: those of `holdfast run` leave the node at their next checkpoint, if other nodes
+  are free.
   `yes (users)`: any user with a job on the node can cause it, so it counts against a share of the
   budget (`node.budget.users_share`).
 - An Xid that is not listed is `warn` and never drains. The same holds for an SXid, unless its log
@@ -176,12 +178,19 @@ def faults_page() -> str:
     return "".join(parts)
 
 
+def _drains(row: Fault) -> str:
+    if not row.drains:
+        return "no"
+    more = " (users)" if row.by_users else " (jobs move)" if row.moves_jobs else ""
+    return f"yes{more}"
+
+
 def _table(rows: list[Fault]) -> Iterator[str]:
     yield "| code | what | severity | part | needs | drains | what to do |\n"
     yield "|---|---|---|---|---|---|---|\n"
     for row in rows:
         cells = (
             f"`{row.code}`", row.title, row.severity.name.lower(), row.fault_class.value, row.action.value,
-            ("yes (users)" if row.by_users else "yes") if row.drains else "no", row.runbook,
+            _drains(row), row.runbook,
         )  # fmt: skip
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

@@ -52,6 +52,7 @@ and they work when the configuration cannot be read. A folder that cannot be lis
 | `off/CHECK` | that check does not run |
 | `off/bridge` | the bridge writes conditions, label and Events, and does nothing else |
 | `off/node_death` | this node's agent sets no other node DOWN |
+| `off/fence` | this node's agent neither stops nor kills tasks of an attempt that a newer one may have replaced |
 | `off/all` | checks still run; no drain, comment, kill, requeue, cordon or taint |
 """
 

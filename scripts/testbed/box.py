@@ -28,12 +28,14 @@ class Box(RunningBox):
         root: str | None = None,
         pods: bool = False,
         holdfast: bool = True,
+        auth: str | None = None,
     ) -> Box:
         """The running box of that name and shape, started when there is none.
 
         ``nodes`` and ``slurm`` None: as the running box has them, else the defaults.
         ``owner_pid``: the box ends with that process. ``root``: a root made elsewhere.
         ``pods``: kubelets run, and the bridge is what somebody deploys. ``holdfast``: it is installed.
+        ``auth``: munge, or slurm (auth/slurm).
 
         Raises ``SandboxError`` when a box of that name runs in another shape, or cannot start.
         """
@@ -46,6 +48,7 @@ class Box(RunningBox):
                 root=root,
                 pods=pods,
                 holdfast=holdfast,
+                auth=auth,
             )
         )
         return cls(

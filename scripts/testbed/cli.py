@@ -30,7 +30,7 @@ _ABOUT = """\
 Real Slurm, real Kubernetes and simulated H100s, in namespaces of this machine (root needed).
 
   up [--nodes N] [--slurm R]    start a box (Slurm {releases}) unless it is up;
-     [--pods]                   with kubelets that run pods
+     [--pods] [--auth slurm]    with kubelets that run pods; with auth/slurm instead of munge
   down [--purge]                end it; --purge also removes everything fetched and built
   status [--json]               nodes and daemons
   exec NODE [--user U] -- CMD   run CMD on a node, or on 'controller'
@@ -127,6 +127,7 @@ def _up(words: list[str]) -> int:
         action="store_false",
         help="Slurm alone: install Holdfast yourself (docs/howto/install.md)",
     )
+    parser.add_argument("--auth", metavar="TYPE", help="munge (default) or slurm: Slurm's AuthType")
     args = parser.parse_args(words)
     begin = time.monotonic()
     is_new = Box.look(args.name) is None
@@ -138,6 +139,7 @@ def _up(words: list[str]) -> int:
         root=args.root,
         pods=args.pods,
         holdfast=args.holdfast,
+        auth=args.auth,
     )
     took = f"up after {time.monotonic() - begin:.1f} s" if is_new else "up already"
     print(f"box '{args.name}' is {took}: {box.shape.nodes} nodes, Slurm {box.shape.slurm}")

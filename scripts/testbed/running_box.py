@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from testbed import slurmctld_pod
 from testbed.errors import SandboxError, did_you_mean
 from testbed.inside.control import ControlError, ask
 from testbed.inside.processes import all_pids, parent_of
@@ -245,7 +246,9 @@ class RunningBox:
         assert isinstance(inside, dict)  # noqa: S101 - the supervisor's answer
         own = enter.namespace(self.pid)
         host = {enter.innermost_pid(pid): pid for pid in all_pids() if enter.namespace(pid) == own}
-        return {name: host[pid] for name, pid in inside.items() if pid in host}
+        found = {name: host[pid] for name, pid in inside.items() if pid in host}
+        in_pod = slurmctld_pod.find(host.values()) if self.shape.pods else None
+        return found if in_pod is None else {**found, slurmctld_pod.NAME: in_pod}
 
     def signal_daemon(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a daemon of the controller (SIGSTOP, SIGCONT, SIGKILL, …)."""
@@ -258,13 +261,25 @@ class RunningBox:
 
     def start_daemon(self, name: str) -> None:
         """Start a daemon of the controller unless it runs; continue one that was stopped."""
+        if self._in_pod(name):
+            slurmctld_pod.start(self.kubectl, lambda: name in self.daemons())
+        else:
+            self._start(name)
+        self.signal_daemon(name, signal.SIGCONT)
+
+    def _start(self, name: str) -> None:
         end = time.monotonic() + 20
         while self.ask("start", name).get("ending"):
             if time.monotonic() > end:
                 raise SandboxError(f"{name} does not end within 20 s, so it cannot be started")
             time.sleep(0.02)
-        self.signal_daemon(name, signal.SIGCONT)
 
     def stop_daemon(self, name: str) -> None:
         """Kill a daemon of the controller; it stays down until ``start_daemon``."""
-        self.ask("stop", name)
+        if self._in_pod(name):
+            slurmctld_pod.stop(self.kubectl, self.daemons().get(name))
+        else:
+            self.ask("stop", name)
+
+    def _in_pod(self, name: str) -> bool:
+        return bool(self.shape.pods) and name == slurmctld_pod.NAME

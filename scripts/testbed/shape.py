@@ -16,6 +16,9 @@ GPUS_PER_NODE = 8
 RELEASES = {"24.11": "trixie", "26.05": "forky"}
 """Slurm release -> the Debian suite that packages it."""
 DEFAULT_RELEASE = "24.11"
+AUTHS = {"munge": "/etc/munge/munge.key", "slurm": "/etc/slurm/slurm.key"}
+"""How a box authenticates, its AuthType without ``auth/`` → the key of the cluster."""
+DEFAULT_AUTH = "munge"
 
 INSIDE = Path("/sandbox")
 """Where a box sees its own folder of the host."""
@@ -66,6 +69,7 @@ class Shape:
     slurm: str
     root: str
     layers: tuple[str, ...] = ()
+    auth: str = DEFAULT_AUTH
     hooks: bool = False
     bridge: bool = False
     programs: tuple[tuple[str, str], ...] = ()

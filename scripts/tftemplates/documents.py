@@ -26,7 +26,7 @@ from slurm_hooks.deploy import (
     soperator,
     systemd,
 )
-from tftemplates.marks import mark, plain, template
+from tftemplates.marks import block, mark, plain, template
 
 CLUSTER = "modules/cluster/manifests"
 
@@ -81,7 +81,11 @@ OBJECTS = (
         fixed={"nodes": "", "runs_on": "", "rest_url": "", "extra_configuration": ""},
         given={name: mark(name) for name in ("token_file", "join", "runs_on", "rest_url")}
         | {name: mark(f"indent(4, {name})") for name in ("slurm_more", "more")}
-        | {"pairs": mark("nodes")},
+        | {"pairs": mark("nodes"), "auth_image": mark("auth_image")}
+        | {
+            "when": {name: block(f'auth == "{name}"') for name in bridge.AUTH}
+            | {bridge.SIDE_CAR: block('auth != "token"')}
+        },
     ),
     Source(
         document=bridge.NETWORK_POLICY,

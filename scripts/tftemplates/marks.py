@@ -10,11 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_BEGIN, _END = "\ue000", "\ue001"
+_BEGIN, _END, _BLOCK = "\ue000", "\ue001", "\ue002"
 """Private-use characters: no document contains them."""
 
 _EXPRESSION = "[^\ue000\ue001]+"
 _MARK = re.compile(f"{_BEGIN}({_EXPRESSION}){_END}")
+_BLOCK_BEGIN = re.compile(f"^# {_BLOCK}({_EXPRESSION}){_END}$", re.MULTILINE)
+_BLOCK_END = re.compile(f"^# {_BLOCK}{_END}$", re.MULTILINE)
 _QUOTED = re.compile(r'"\\ue000((?:(?!\\ue00)[^"])+)\\ue001"')
 _IN_QUOTES = re.compile(r"\\ue000((?:(?!\\ue00)[^\"])+)\\ue001")
 
@@ -24,16 +26,22 @@ class Language:
     """A template language. ``escapes``: what it would read as an expression → that text, escaped.
 
     ``quoted``, ``plain``: what a mark becomes, as a replacement of ``re.sub``. ``\\1`` is the mark's
-    expression.
+    expression. ``begin``, ``end``: the lines around a block, with its condition.
     """
 
     escapes: Mapping[str, str]
     quoted: str
     plain: str
+    begin: str
+    end: str
 
 
 TERRAFORM = Language(
-    escapes={"${": "$${", "%{": "%%{"}, quoted=r"${jsonencode(\1)}", plain=r"${\1}"
+    escapes={"${": "$${", "%{": "%%{"},
+    quoted=r"${jsonencode(\1)}",
+    plain=r"${\1}",
+    begin=r"%{ if \1 ~}",
+    end="%{ endif ~}",
 )
 
 
@@ -42,6 +50,14 @@ def mark(expression: str) -> str:
     if set(expression) & set('"\\'):
         raise ValueError(f"a mark cannot contain quotes: {expression}")
     return f"{_BEGIN}{expression}{_END}"
+
+
+def block(condition: str) -> Mapping[str, str]:
+    """Stands for the lines around a part of a document that is there if ``condition`` holds.
+
+    To YAML they are comments. The expression may contain quotes.
+    """
+    return {"begin": f"# {_BLOCK}{condition}{_END}\n", "end": f"# {_BLOCK}{_END}\n"}
 
 
 def plain(marked: str) -> str:
@@ -58,10 +74,12 @@ def template(marked: str, language: Language = TERRAFORM) -> str:
     """
     for found, escaped in language.escapes.items():
         marked = marked.replace(found, escaped)
-    text = _QUOTED.sub(language.quoted, marked)
+    text = _BLOCK_BEGIN.sub(language.begin, marked)
+    text = _BLOCK_END.sub(language.end, text)
+    text = _QUOTED.sub(language.quoted, text)
     text = _IN_QUOTES.sub(language.plain, text)
     text = _MARK.sub(language.plain, text)
-    left = re.search(r"\\ue00[01]|[\ue000\ue001]", text)
+    left = re.search(r"\\ue00[012]|[\ue000-\ue002]", text)
     if left:
         raise ValueError(f"a mark is left at {text[left.start() : left.start() + 80]!r}")
     return text

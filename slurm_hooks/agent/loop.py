@@ -24,6 +24,7 @@ from slurm_hooks.agent import lock as locks
 from slurm_hooks.agent import systemd
 from slurm_hooks.agent.component import Component, ProberComponent
 from slurm_hooks.agent.drain.controller import DrainController
+from slurm_hooks.agent.fence.component import Fence
 from slurm_hooks.agent.job_report.monitor import JobMonitor
 from slurm_hooks.agent.job_runs.killed_steps import KilledSteps
 from slurm_hooks.agent.jobs.lost_at_boot import LostJobs
@@ -91,6 +92,7 @@ class Agent:
             notifier,
             LostJobs(node, config, lambda: self._job_monitor.runs),
             KilledSteps(node, config, lambda: self._job_monitor.runs, self._job_monitor.add_killed),
+            Fence(config, lambda: self._job_monitor.runs),
             NodeDeath(node, config, self.history.note, self._may_return),
             self._telemetry,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 from holdfast.config.path import DEFAULT_PATH
 from holdfast.errors import UsageError
@@ -59,8 +60,23 @@ def _host(values: Mapping[str, str]) -> Mapping[str, object]:
     return {**_schedule(values), "line": " ".join(words)}
 
 
+_DAEMONS = {
+    "munge": ("munged", "/run/munge/munge.socket.2"),
+    "slurm": ("sackd", "/run/slurm/sack.socket"),
+}
+"""AuthType without ``auth/`` → the daemon that Slurm's commands ask, and its socket."""
+
+
 def _cronjob(values: Mapping[str, str]) -> Mapping[str, object]:
-    return {**_schedule(values), "command": command(values)}
+    daemon, socket = _DAEMONS[values["auth"]]
+    return {
+        **_schedule(values),
+        "command": command(values),
+        "daemon": daemon,
+        "socket": socket,
+        "socket_folder": str(PurePosixPath(socket).parent),
+        "auth_image": values["auth_image"] or values["image"],
+    }
 
 
 INSPECTION = Document(
@@ -94,10 +110,14 @@ CRONJOB = Document(
         "time_zone": Value(r"[A-Za-z0-9_+/-]+", "Etc/UTC", "of `at`, as Europe/Berlin"),
         "config_map": Value(NAME, "holdfast", "the ConfigMap with the nodes' holdfast.yaml"),
         "slurm_conf_configmap": Value(NAME, "slurm-conf", "the ConfigMap that holds slurm.conf"),
+        "auth": Value("|".join(_DAEMONS), "munge", "slurm.conf's AuthType without `auth/`"),
         "slurm_auth_secret": Value(
-            NAME, "slurm-auth", "the Secret with the key of sackd or munged"
+            NAME, "slurm-auth", "the Secret with the cluster's key: `munge.key` or `slurm.key`"
         ),
-        "auth_path": Value(PATH, "/etc/slurm-auth", "where that Secret is mounted"),
+        "auth_path": Value(PATH, "/etc/slurm-auth", "where the side-car sees it"),
+        "auth_image": Value(
+            rf"({IMAGE})?", "", "the side-car's image, with munged or sackd; empty: the same"
+        ),
         "state_claim": Value(f"({NAME})?", "", "a volume claim that keeps reports; empty: none"),
     },
 )

@@ -1,7 +1,7 @@
 """The job's journal: append-only JSON lines on the shared filesystem, one file for each job.
 
 Events, each with ``t`` (epoch seconds): attempt, checkpoint, step_start, step_end, loss, evidence,
-decision, requeue, finish, slow, pairs. Readers skip a line that a crash cut short, and it never corrupts
+decision, requeue, finish, slow, pairs, fence. Readers skip a line that a crash cut short, and it never corrupts
 the next one.
 """
 
@@ -43,8 +43,12 @@ class Journal:
 
     def events(self) -> Sequence[Event]:
         """Every complete event of this job, oldest first; none when there is no journal yet."""
+        return of_last_job(self.all_events(), self._run)
+
+    def all_events(self) -> list[Event]:
+        """As ``events``, with those of an earlier job of the same number."""
         try:
             written = read(self.path)
         except OSError:
             written = []
-        return of_last_job([*written, *self._lost], self._run)
+        return [*written, *self._lost]

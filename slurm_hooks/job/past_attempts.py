@@ -38,6 +38,7 @@ class JournalAttempt:
     ``kind``          what its output attributes the failure to (``FailureKind``).
     ``proved``        the launcher ended it to try a newer checkpoint: this one works.
     ``settled``       it succeeded, or the job was held after it and a person has released it.
+    ``whole``         its launcher saw all its tasks end. ``nodes``: hostlist of its allocation.
     """
 
     number: int
@@ -56,6 +57,8 @@ class JournalAttempt:
     kind: str = ""
     proved: bool = False
     settled: bool = False
+    whole: bool = False
+    nodes: str = ""
 
     @property
     def failed(self) -> bool:
@@ -101,6 +104,8 @@ def _past(group: Sequence[Event]) -> JournalAttempt:
         kind=str(evidence.get("kind", "")),
         proved=last(group, "proved") is not None,
         settled=bool(finish.get("succeeded") or (last(group, "requeue") or {}).get("held")),
+        whole=end.get("whole") is True,
+        nodes=str(group[0].get("nodes", "")),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,3 +97,13 @@ def evidence_of(pid: int, procfs: str = "/proc") -> str:
         if words and words != ["0"]:
             parts.append(f"{name} {' < '.join(words)}")
     return ", ".join(parts)
+
+
+def catches(procfs: Path, pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler for the signal. Without one, the signal would only end it."""
+    try:
+        text = (procfs / str(pid) / "status").read_text(errors="replace")
+    except OSError:
+        return False
+    found = re.search(r"^SigCgt:\s*([0-9a-fA-F]{1,32})$", text, re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)

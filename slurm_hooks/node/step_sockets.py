@@ -28,7 +28,8 @@ _CREDENTIALS = struct.Struct("3i")
 _PSEUDO_STEP = 0xFFFFFFF0
 """Slurm numbers its own pseudo steps (batch, extern, interactive) down from 2^32."""
 _LOOKS = 2
-"""A slurmstepd that ends normally may be gone a moment before this process sees that its file is."""
+"""Of a listener that was never seen: a slurmstepd that ends closes its socket a moment before it removes
+the file. One that was seen counts as killed at once if the file outlives it."""
 _CLOCK_S = 1.0
 """By how much the times of files and of the prolog's note may differ."""
 UNKNOWN = 0
@@ -51,12 +52,13 @@ class KilledStep:
 @dataclass(slots=True)
 class _Listener:
     """``process`` None: not known. ``old``: its socket is older than the run of its job. ``gone``: looks in
-    a row in which it was gone."""
+    a row in which it was gone. ``reported``: as killed."""
 
     step: KilledStep
     old: bool
     process: Process | None = None
     gone: int = 0
+    reported: bool = False
 
 
 class StepSockets:
@@ -83,9 +85,21 @@ class StepSockets:
         found = dict(self._sockets(jobs))
         self._known = {key: self._known.get(key, new) for key, new in found.items()}
         for key, known in self._known.items():
-            known.gone = 0 if self._lives(key[0], known) else known.gone + 1
-            if known.gone == _LOOKS:
-                yield known.step
+            if self._lives(key[0], known):
+                known.gone = 0
+            elif not known.reported:
+                known.gone += 1
+                seen = known.process is not None and self._is_there(*key)
+                if seen or known.gone >= _LOOKS:
+                    known.reported = True
+                    yield known.step
+
+    def _is_there(self, name: str, inode: int) -> bool:
+        """Read after the end of the process, since one that ends normally removes its file before."""
+        try:
+            return (self._folder / name).lstat().st_ino == inode
+        except OSError:
+            return False
 
     def _lives(self, name: str, known: _Listener) -> bool:
         if known.process is not None:

@@ -17,20 +17,23 @@ class JobConfig:
     max_same_failure: int = 3
     """Equal failures within 24 hours without a new checkpoint before the job is held."""
     poll_s: float = 5.0
-    """Interval at which the launcher checks the job's nodes, in case an agent is not running. After ten
-    minutes it is six times as long while the job prints something."""
+    """Interval at which the launcher checks the job's nodes, in case an agent is not running. After two
+    minutes it is twelve times as long while the job prints something (with `--continue` six times)."""
     end_grace_s: float = 3.0
     """From a rank's failure to SIGKILL for the other ranks, where Slurm would wait for KillWait."""
     evidence_wait_s: float = 1.5
     """How long to wait for a drain after the ranks failed."""
     slurm_patience_s: float = 300.0
-    """How long to retry a requeue or hold while slurmctld does not answer."""
+    """How long a decision, a requeue or a hold waits for a slurmctld that does not answer."""
     hang_timeout_s: float = 0.0
     """An attempt that prints nothing and writes no checkpoint for so long is ended and restarted; 0: never.
     Jobs choose by `holdfast run --hang-timeout`."""
     hang_report_s: float = 1800.0
     """Without a timeout, such an attempt is reported in the job's log, if it also uses no CPU on its first
     node; 0: never."""
+    degraded_wait_s: float = 3600.0
+    """How long to wait for a checkpoint after which a job leaves a degraded node; 0: it stays there until
+    it ends."""
     max_clock_skew_s: float = 5.0
     """With a node clock further ahead of slurmctld's, Slurm's own requeue delay stays."""
 
@@ -44,6 +47,9 @@ class JobConfig:
             if getattr(self, name) and not MIN_HANG_S <= getattr(self, name) <= MAX_HANG_S:
                 bounds = f"0 or {MIN_HANG_S} to {MAX_HANG_S}"
                 raise ValueError(f"{name} must be {bounds}, got {getattr(self, name):g}")
-        for name in ("end_grace_s", "evidence_wait_s", "slurm_patience_s", "max_clock_skew_s"):
+        for name in (
+            *("end_grace_s", "evidence_wait_s", "slurm_patience_s"),
+            *("degraded_wait_s", "max_clock_skew_s"),
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name):g}")

@@ -115,17 +115,25 @@ class RealKube:
 
 
 class RealCluster(FakeCluster):
-    """Real Nodes, and a fake Slurm (``test_slurm`` compares it with the real one)."""
+    """Real Nodes, and by default a fake Slurm (``test_slurm`` compares it with the real one)."""
 
     machine = "stranger"
 
-    def __init__(self, server: ApiServer, bridge: BridgeConfig):
-        """``bridge``: with the bridge's own kubeconfig."""
+    def __init__(
+        self,
+        server: ApiServer,
+        bridge: BridgeConfig,
+        slurm: Callable[[Clock], FakeSlurm] = FakeSlurm,
+    ):
+        """``bridge``: with the bridge's own kubeconfig, and its user in Slurm."""
         self.policy = policy = policies(
-            kubeconfig=bridge.kubeconfig, timeout_s=20, node_selector=f"{LABEL}={VALUE}"
+            kubeconfig=bridge.kubeconfig,
+            timeout_s=20,
+            node_selector=f"{LABEL}={VALUE}",
+            slurm_user=bridge.slurm_user,
         )[0]
         self.clock = Clock()
-        self.slurm = FakeSlurm(self.clock)
+        self.slurm = slurm(self.clock)
         self.kube = RealKube(server, policy, self.clock)  # type: ignore[assignment]
         self.remove()
         for i in range(WORKERS):

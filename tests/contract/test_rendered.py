@@ -9,6 +9,7 @@ from testbed.kube.local import ApiServer, KubectlError
 
 from holdfast.cli.commands.render import render_text
 from holdfast.monitoring.dashboards import DASHBOARDS
+from k8s_bridge.render import AUTH
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,9 @@ def test_the_rights_and_the_deployment(server: ApiServer) -> None:
     )
     server.kubectl("create", "namespace", "123")
     assert "created" in dry_run(server, render_text("deployment", image=IMAGE, namespace="123"))
+    for auth in AUTH:
+        text = render_text("deployment", image=IMAGE, auth=auth)
+        assert "deployment.apps/holdfast-bridge created" in dry_run(server, text)
     output = dry_run(server, render_text("deployment", image=IMAGE))
     assert "deployment.apps/holdfast-bridge created (server dry run)" in output
     assert "configmap/holdfast-bridge created (server dry run)" in output
@@ -59,10 +63,11 @@ def test_the_daemonset(server: ApiServer) -> None:
     assert "daemonset.apps/holdfast-agent created" in dry_run(server, every_node)
 
 
-@pytest.mark.parametrize("claim", ["", "holdfast-reports"])
-def test_the_inspections(server: ApiServer, claim: str) -> None:
+@pytest.mark.parametrize(("claim", "auth"), [("", "munge"), ("holdfast-reports", "slurm")])
+def test_the_inspections(server: ApiServer, claim: str, auth: str) -> None:
     image = "registry.example.org/holdfast:1"
-    text = render_text("inspection-cronjob", image=image, days="Mon,Fri", state_claim=claim)
+    own = {"days": "Mon,Fri", "state_claim": claim, "auth": auth}
+    text = render_text("inspection-cronjob", image=image, **own)
     assert "cronjob.batch/holdfast-inspection created (server dry run)" in dry_run(server, text)
     with pytest.raises(KubectlError, match="timeZone"):
         dry_run(server, render_text("inspection-cronjob", image=image, time_zone="Europe/Nowhere"))

@@ -88,7 +88,16 @@ EVERYTHING: dict[str, Any] = {
     },
 }
 
-PYSLURM = {"bridge": {"image": IMAGE, "nodes": {}, "adapter": "pyslurm"}}
+PYSLURM = {
+    "bridge": {
+        "image": IMAGE,
+        "nodes": {},
+        "adapter": "pyslurm",
+        "auth": "slurm",
+        "auth_path": "/k",
+    }
+}
+MUNGE = {"bridge": {"image": IMAGE, "auth": "munge", "auth_image": OTHER}}
 
 
 def rendered(values: Mapping[str, Any], namespace: str, folder: Path) -> Mapping[str, Any]:
@@ -163,7 +172,9 @@ def _text(value: object) -> str:
 
 
 @pytest.mark.parametrize(
-    "values", [DEFAULTS, EVERYTHING, PYSLURM], ids=["defaults", "all", "pyslurm"]
+    "values",
+    [DEFAULTS, EVERYTHING, PYSLURM, MUNGE],
+    ids=["defaults", "all", "pyslurm", "munge"],
 )
 def test_the_objects_are_those_of_holdfast_render(
     helm: Helm, chart: Path, values: dict[str, Any], tmp_path: Path
@@ -197,6 +208,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("deployment", {"auth_path": "run/auth"}, "an absolute path without blanks"),
     ("deployment", {"nodes": {"w": "Node"}}, "nodes: 'w=Node' does not fit"),
     ("deployment", {"adapter": "rest"}, "adapter=rest and rest_url belong together"),
+    (
+        "deployment",
+        {"adapter": "rest", "rest_url": "http://slurmrestd:6820", "auth": "munge"},
+        "adapter=rest needs auth=token: slurmrestd takes a token",
+    ),
+    ("deployment", {"auth": "key"}, "must be one of token, munge, slurm, got 'key'"),
+    ("deployment", {"auth_image": "munge:1"}, "an image with its digest"),
     ("deployment", {"metrics_port": 9647}, "metrics_port: 9647 is that of the status page"),
     ("daemonset", {"max_unavailable": "0%"}, "max_unavailable: '0%' does not fit"),
     ("daemonset", {"slurmd": ["slurmd"]}, "slurmd: 'slurmd' does not fit"),

@@ -14,7 +14,7 @@ from testbed.paths import cache
 
 from holdfast.cli.commands.render import render_text
 from tests.packages.helm import Helm
-from tests.packages.test_chart import EVERYTHING, IMAGE
+from tests.packages.test_chart import EVERYTHING, IMAGE, MUNGE, PYSLURM
 
 OTHER_PROJECTS = {"PodMonitor", "PrometheusRule"}
 
@@ -40,18 +40,26 @@ def judged(kubeconform: Path, schemas: Path, objects: list[Any], folder: Path) -
     return {f"{row['kind']}/{row['name']}": row["msg"] for row in rows}
 
 
+@pytest.mark.parametrize("values", [EVERYTHING, MUNGE, PYSLURM], ids=["all", "munge", "slurm"])
 def test_the_charts_objects(
-    helm: Helm, chart: Path, kubeconform: Path, schemas: Path, tmp_path: Path
+    helm: Helm,
+    chart: Path,
+    kubeconform: Path,
+    schemas: Path,
+    tmp_path: Path,
+    values: dict[str, Any],
 ) -> None:
-    objects = [*yaml.safe_load_all(helm.template(chart, "slurm", EVERYTHING))]
+    objects = [*yaml.safe_load_all(helm.template(chart, "slurm", values))]
     answers = judged(kubeconform, schemas, objects, tmp_path)
     assert len(answers) == len(objects)
     assert {name: text for name, text in answers.items() if text} == {}
 
 
-def test_the_cronjob(kubeconform: Path, schemas: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("auth", ["munge", "slurm"])
+def test_the_cronjob(kubeconform: Path, schemas: Path, tmp_path: Path, auth: str) -> None:
     """It is the only object of `holdfast render` that the chart lacks."""
-    text = render_text("inspection-cronjob", image="registry.example.org/holdfast:1")
+    image = "registry.example.org/holdfast:1"
+    text = render_text("inspection-cronjob", image=image, auth=auth)
     objects = [one for one in yaml.safe_load_all(text) if one]
     answers = judged(kubeconform, schemas, objects, tmp_path)
     assert "CronJob/holdfast-inspection" in answers

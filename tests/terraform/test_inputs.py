@@ -123,6 +123,13 @@ OF_ONE_VARIABLE: list[Case] = [
     ({"namespace": "Holdfast"}, 'namespace is "Holdfast"', "small letters"),
     ({"bridge": {"image": "a/b:1"}}, 'bridge.image is "a/b:1"', "with its digest"),
     ({"bridge": {**BRIDGE, "auth_path": "x"}}, 'bridge.auth_path is "x"', "an absolute path"),
+    ({"bridge": {**BRIDGE, "auth": "key"}}, 'bridge.auth is "key"', '"token", "munge" or "slurm"'),
+    ({"bridge": {**BRIDGE, "auth_image": "a:1"}}, 'bridge.auth_image is "a:1"', "with its digest"),
+    (
+        {"bridge": {**BRIDGE, "adapter": "rest", "rest_url": "http://a:1", "auth": "munge"}},
+        'bridge.adapter is "rest" and bridge.auth "munge"',
+        "slurmrestd takes a token",
+    ),
     ({"bridge": {**BRIDGE, "uid": 0}}, "bridge.uid is 0", "not root"),
     ({"bridge": {**BRIDGE, "poll_s": 0}}, "bridge.poll_s is 0", "0.1 to 300 seconds"),
     ({"bridge": {**BRIDGE, "slurm_user": "A"}}, 'bridge.slurm_user is "A"', "name of a Slurm user"),

@@ -19,8 +19,10 @@ IMAGE = f"registry.example.org/holdfast@sha256:{'1' * 64}"
 BRIDGE: Mapping[str, object] = {
     "image": IMAGE,
     "slurm_conf_configmap": "conf",
+    "auth": "token",
     "slurm_auth_secret": "secret",
     "auth_path": "/etc/auth",
+    "auth_image": "",
     "slurm_user": "bridge",
     "uid": 4242,
     "poll_s": 0.5,
@@ -188,6 +190,18 @@ def by_name(text: str) -> Mapping[str, Any]:
 
 def objects(group: Mapping[str, str]) -> Mapping[str, Any]:
     return by_name("\n---\n".join(group.values()))
+
+
+@pytest.mark.parametrize("auth", ["munge", "slurm"])
+def test_the_side_car_with_the_clusters_key(here: Terraform, auth: str) -> None:
+    other = f"registry.example.org/side-car@sha256:{'2' * 64}"
+    bridge = {**BRIDGE, "auth": auth, "auth_image": other if auth == "munge" else ""}
+    here.ok("apply", "-auto-approve", bridge=bridge)
+    text = {name: _text(value) for name, value in bridge.items()}
+    made = objects(here.outputs()["manifests"]["bridge"])
+    assert made == by_name(render_text("deployment", **text))
+    pod = made["deployment-holdfast-bridge"]["spec"]["template"]["spec"]
+    assert pod["initContainers"][0]["image"] == (bridge["auth_image"] or IMAGE)
 
 
 @pytest.mark.parametrize("on", [True, False])

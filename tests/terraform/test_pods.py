@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,72 +17,60 @@ from packages.images import agent, bridge
 from testbed.box import Box
 from testbed.errors import SandboxError
 from testbed.paths import cache
-from testbed.pods import requirements
 from testbed.shape import CONTROLLER
 from testbed.terraform import example
 
 from tests.e2e import cluster
+from tests.terraform.pods import (
+    SLOW_S,
+    acts_without_a_token,
+    in_box,
+    in_bridge,
+    inputs,
+    is_ready,
+    kube_nodes,
+    pods_of,
+    remove_what_stays,
+    started,
+)
 from tests.terraform.program import Terraform
 
 pytestmark = [pytest.mark.terraform, pytest.mark.timeout(2400)]
 
 RELEASE = "24.11"
 BRIDGE = "system:serviceaccount:holdfast:holdfast-bridge"
-SLOW_S = 120.0
-"""A machine that boots, its pods and their programs, beside other tests on two cores."""
-
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Box]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root: it starts a box")
-    if lacks := requirements.missing():
-        pytest.skip(lacks)
-    running = Box.up(
-        f"pods-{os.getpid()}", nodes=2, slurm=RELEASE, owner_pid=os.getpid(), pods=True
-    )
-    yield running
-    running.down()
+    with started("pods", nodes=2, slurm=RELEASE) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def values(box: Box) -> dict[str, Any]:
-    given = {name.removeprefix("TF_VAR_"): value for name, value in example.variables(box).items()}
-    return {**given, "poll_s": 0.5}
+    return inputs(box)
 
 
 @pytest.fixture(scope="module")
-def applied(program: Path, config: Path, tree: Path, box: Box, values: dict[str, Any]) -> Terraform:
+def nodes_before(box: Box) -> dict[str, Any]:
+    """The Kubernetes Nodes before anything of Holdfast was applied."""
+    return kube_nodes(box)
+
+
+@pytest.fixture(scope="module")
+def applied(
+    program: Path,
+    config: Path,
+    tree: Path,
+    box: Box,
+    values: dict[str, Any],
+    nodes_before: dict[str, Any],
+) -> Terraform:
     """The example, applied: Terraform waited until the pods were ready."""
-    terraform = Terraform(
-        program=program,
-        folder=tree / "examples" / "sandbox",
-        config=config,
-        prefix=("nsenter", f"--target={box.pid}", "--net", "--"),
-    )
+    terraform = in_box(program, config, tree, box)
     terraform.ok("init")
     terraform.ok("apply", "-auto-approve", **values)
     return terraform
-
-
-def pods_of(box: Box, name: str) -> list[dict[str, Any]]:
-    """The pods of the Deployment or DaemonSet ``name``."""
-    selected = ("--selector", f"app.kubernetes.io/name={name}", "--output", "json")
-    items: list[dict[str, Any]] = json.loads(
-        box.kubectl("get", "pods", "--namespace", "holdfast", *selected)
-    )["items"]
-    return items
-
-
-def in_bridge(box: Box, *argv: str) -> str:
-    """Output of a command in the bridge's container."""
-    where = ("exec", "--namespace", "holdfast", "deployment/holdfast-bridge", "--")
-    return box.kubectl(*where, *argv)
-
-
-def is_ready(pod: dict[str, Any]) -> bool:
-    (container,) = pod["status"].get("containerStatuses") or [{"ready": False}]
-    return bool(container["ready"])
 
 
 def test_the_bridge_runs_with_the_rights_of_its_pod_and_no_more(
@@ -170,6 +157,16 @@ def test_the_bridge_drains_a_cordoned_node_with_its_own_rights(
     writes = [each for each in map(json.loads, log) if each["user"]["username"] == BRIDGE]
     assert {"nodes", "events"} <= {each["objectRef"]["resource"] for each in writes}
     assert not [each for each in writes if each["responseStatus"]["code"] == 403]
+
+
+def test_the_clusters_key_is_in_a_side_car_with_munged(
+    box: Box, applied: Terraform, values: dict[str, Any]
+) -> None:
+    applied.ok("apply", "-auto-approve", **values, slurm_auth="munge")
+    box.kubectl("rollout", "status", "--namespace=holdfast", "deployment/holdfast-bridge")
+    acts_without_a_token(box, "worker-0", "/etc/slurm-auth/munge.key", "munged")
+    applied.ok("apply", "-auto-approve", **values)
+    box.kubectl("rollout", "status", "--namespace=holdfast", "deployment/holdfast-bridge")
 
 
 @contextlib.contextmanager
@@ -278,7 +275,7 @@ def pod_names(box: Box) -> set[str]:
 
 
 def test_nothing_is_left_after_destroy_and_no_job_notices(
-    box: Box, applied: Terraform, values: dict[str, Any]
+    box: Box, applied: Terraform, values: dict[str, Any], nodes_before: dict[str, Any]
 ) -> None:
     again = applied.run("plan", "-detailed-exitcode", **values)
     assert again.status == 0, again.text[-2000:]
@@ -289,3 +286,7 @@ def test_nothing_is_left_after_destroy_and_no_job_notices(
     with pytest.raises(SandboxError, match="not found"):
         box.kubectl("get", "namespace", "holdfast")
     assert box.path("/etc/slurm/slurm.conf").read_bytes() == before
+    changed = kube_nodes(box)
+    assert changed != nodes_before, "the bridge's label, annotations and conditions stay"
+    remove_what_stays(box)
+    assert kube_nodes(box) == nodes_before

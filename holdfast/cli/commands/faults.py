@@ -149,6 +149,7 @@ def _as_json(row: Fault) -> dict[str, Any]:
         "drains": row.drains,
         "consequence": row.consequence,
         "by_users": row.by_users,
+        "moves_jobs": row.moves_jobs,
         "runbook": row.runbook,
         "source": row.source,
     }
@@ -194,6 +195,8 @@ def _drains(row: Fault) -> str:
         return "no"
     if row.severity is Severity.FATAL:
         return "yes, at once, where its check is in mode drain"
+    if row.moves_jobs:
+        return "yes, where its check is in mode drain; jobs of holdfast run leave at their next checkpoint"
     return "yes, once its jobs have ended, where its check is in mode drain"
 
 

@@ -13,7 +13,8 @@ from holdfast.vocabulary import SlurmName
 
 # One record of `scontrol show nodes -o`, fixed part first. OS= may have blanks, never " State=".
 _HEAD = re.compile(
-    r"NodeName=(?P<name>\S+) .*? State=(?P<state>\S+) .*? BootTime=(?P<boot>\S+)"
+    r"NodeName=(?P<name>\S+) .*? State=(?P<state>\S+) .*?(?: Partitions=(?P<partitions>\S+) .*?)?"
+    r" BootTime=(?P<boot>\S+)"
     r"(?: SlurmdStartTime=(?P<slurmd>\S+))? .*? AveWatts=\S+(?P<tail>.*)"
 )
 _TAIL_KEYS = ("Reason", "Comment", "Extra", "InstanceId", "InstanceType")
@@ -82,6 +83,7 @@ def _node_text(match: re.Match[str]) -> SlurmNode | None:
         instance_id=parts["InstanceId"] or "",
         boot_at=_epoch(match["boot"]),
         slurmd_started_at=_epoch(match["slurmd"]),
+        partitions=tuple(match["partitions"].split(",")) if match["partitions"] else (),
     )
 
 

@@ -40,7 +40,7 @@ SlurmctldPidFile=/run/many/slurmctld.pid
 StateSaveLocation=/run/many/state
 SlurmctldLogFile=/run/many/slurmctld.log
 ReturnToService=1
-NodeName=w-[0-{last}] State=CLOUD CPUs=4 RealMemory=1000
+NodeName={prefix}-[0-{last}] State=CLOUD CPUs=4 RealMemory=1000
 PartitionName=all Nodes=ALL Default=YES
 """
 
@@ -58,12 +58,14 @@ def number_of(kube_name: str) -> int:
 
 
 class ManySlurmNodes:
-    """slurmctld of a built root filesystem with nodes of the state CLOUD. ``bin`` has Slurm's commands."""
+    """slurmctld of a built root filesystem with nodes of the state CLOUD: ``PREFIX-0``, ``PREFIX-1``, ….
+    ``bin`` has Slurm's commands.
+    """
 
-    def __init__(self, root: Path, folder: Path, count: int):
+    def __init__(self, root: Path, folder: Path, count: int, prefix: str = "w"):
         if not os.path.lexists(root / "usr/sbin/slurmctld"):  # a link that is absolute in the root
             raise SandboxError(f"no Slurm in {root}; scripts/sandbox up builds it")
-        self._root, self._folder, self._count = root, folder, count
+        self._root, self._folder, self._count, self._prefix = root, folder, count, prefix
         self.bin = folder / "bin"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -71,7 +73,7 @@ class ManySlurmNodes:
         etc, root = self._folder / "etc", self._folder / "root"
         for made in (etc, root, self.bin):
             made.mkdir(parents=True)
-        text = _CONF.format(port=free_port(), last=self._count - 1)
+        text = _CONF.format(port=free_port(), last=self._count - 1, prefix=self._prefix)
         (etc / "slurm.conf").write_text(text)
         (etc / "slurm.key").write_bytes(secrets.token_bytes(64))
         (etc / "slurm.key").chmod(0o600)
@@ -111,7 +113,10 @@ class ManySlurmNodes:
             script.write_text(f'#!/bin/sh\nexec {enter} /usr/bin/{tool} "$@"\n')
             script.chmod(0o755)
         self._wait()
-        ids = (f"update nodename=w-{i} instanceid={kube_name(i)}\n" for i in range(self._count))
+        ids = (
+            f"update nodename={self._prefix}-{i} instanceid={kube_name(i)}\n"
+            for i in range(self._count)
+        )
         self.scontrol(stdin="".join(ids) + "quit\n")
         return self
 
@@ -165,7 +170,7 @@ class ManySlurmNodes:
         end = time.monotonic() + 60
         while True:
             try:
-                self.scontrol("show", "node", "w-0")
+                self.scontrol("show", "node", f"{self._prefix}-0")
                 return
             except (SandboxError, subprocess.TimeoutExpired) as error:
                 assert self._process is not None  # noqa: S101 - entered

@@ -20,6 +20,8 @@ Act = Callable[[RunningJob], None]
 
 _WITHOUT_DELAY_S = 20.0
 """Far less than Slurm's requeue delay."""
+_FOR_A_PERSON = "IB_FLAP"
+"""A drain that lasts for a day unless a person ends it."""
 _URGENT = "urgent"
 _RESERVATION = "deaths"
 
@@ -74,6 +76,7 @@ def fault_then_kill_slurmctld(job: RunningJob) -> None:
     job.box.fault("controller", "slurmctld-killed")
     time.sleep(4.0)
     job.box.heal("controller", "slurmctld-killed")
+    job.tell()  # a slurmctld that comes back forgets a run that ended meanwhile
 
 
 def fault_without_accounting(job: RunningJob) -> None:
@@ -85,13 +88,20 @@ def fault_without_accounting(job: RunningJob) -> None:
         job.box.heal("controller", "slurmdbd-down")
 
 
-def go_while_slurmctld_is_silent(job: RunningJob) -> None:
-    job.box.fault("controller", "slurmctld-stopped")
-    try:
-        job.tell()
-        time.sleep(5.0)
-    finally:
-        job.box.heal("controller", "slurmctld-stopped")
+def go_while_slurmctld_is_silent(silent_s: float, *fault_words: str) -> Act:
+    """The tasks go on, and there may be a fault of the victim."""
+
+    def act(job: RunningJob) -> None:
+        job.box.fault("controller", "slurmctld-stopped")
+        try:
+            if fault_words:
+                job.box.fault(job.victim, *fault_words)
+            job.tell()
+            time.sleep(silent_s)
+        finally:
+            job.box.heal("controller", "slurmctld-stopped")
+
+    return act
 
 
 def restart_slurmd(job: RunningJob) -> None:
@@ -105,6 +115,13 @@ def scontrol(verb: str) -> Act:
         job.box.run(["scontrol", verb, str(job.job_id)])
 
     return act
+
+
+def requeue_and_cancel(job: RunningJob) -> None:
+    """The owner cancels the job while it waits for its next run."""
+    job.box.run(["scontrol", "requeue", str(job.job_id)])
+    job.wait(lambda: job.restarts > 0, "the requeue")
+    job.box.run(["scancel", str(job.job_id)], user=job.user)
 
 
 def suspend_and_resume(job: RunningJob) -> None:
@@ -209,7 +226,9 @@ def clean_up(job: RunningJob) -> None:
         node = cluster.node(victim)
         if not node.states & {"DRAIN", "DOWN", "NOT_RESPONDING", "FAIL", "MAINT"}:
             return True
-        if node.reason and not node.reason.startswith("holdfast:"):
+        if node.reason and (
+            not node.reason.startswith("holdfast:") or _FOR_A_PERSON in node.reason
+        ):
             state = "resume" if "DOWN" in node.states else "undrain"
             box.run(["scontrol", "update", f"nodename={victim}", f"state={state}"], check=False)
         return False

@@ -67,8 +67,10 @@ def run(
             if death.where is Where.ALONE:
                 _features(box)  # slurmctld forgets them when it restarts
             feature = f"--prefer={'only' if death.on_first else 'pair'}{name}"
-            # A job that excludes one of the nodes that it prefers would never start (seen on 26.05).
-            preferred = (feature,) if death.act is not None else ()
+            # A job that excludes one of the nodes that it prefers would never start (seen on 26.05), nor one
+            # that prefers a feature that slurmctld has forgotten in a restart (seen on 24.11).
+            prefers = death.act is not None and death.where is Where.NODE
+            preferred = (feature,) if prefers else ()
             asked = tuple(option.replace("OTHER", other) for option in death.options)
             one(death, (*asked, *preferred, "--gres=gpu:4"))
 

@@ -29,6 +29,7 @@ class Expect:
     ``ends``      how each attempt ends, in order: ``restart``, ``requeue``, ``hold`` and ``fail`` are
                   decisions; ``done``: it succeeded; ``others``: a person or Slurm ended it; ``lost``: its
                   launcher was killed.
+    ``or_ends``   or so, where it depends on the moment.
     ``or_slurm``  Slurm may have ended the first attempt before its launcher could: ``others`` instead, without
                   a reason.
     ``state``     the job's last state; ``HELD``: it waits for a person.
@@ -36,16 +37,19 @@ class Expect:
     ``avoids``    the last run avoids the node that died, or that the output names.
     ``keeps``     the job's list of excluded nodes has what its owner asked for, and the node that died.
     ``because``   what the last decision's reason contains.
+    ``tests``     the job's nodes were tested in pairs, once.
     ``resumes``   the step of the checkpoint from which the last attempt starts.
     """
 
     ends: tuple[str, ...]
+    or_ends: tuple[str, ...] = ()
     or_slurm: bool = False
     state: str = "COMPLETED"
     charged: int = 0
     avoids: bool = False
     keeps: bool = False
     because: str = ""
+    tests: bool = False
     resumes: int | None = None
 
 

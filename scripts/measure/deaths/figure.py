@@ -45,7 +45,7 @@ def part(release: str, say: Callable[[str], None], deaths: Sequence[Death] = DEA
     finally:
         box.down()
     return Part(
-        title=f"{len(deaths)} ways for a job to die, Slurm {release}",
+        title=f"Ways for a job to die, Slurm {release}",
         command=f"scripts/bench deaths --slurm {release}",
         about=tuple(about),
         figures=(figure(results, plain_s, release),),

@@ -61,7 +61,7 @@ def problems(seen: Seen, expect: Expect) -> list[str]:
         if got != wanted:
             found.append(f"{what}: {got}, expected {wanted}")
 
-    wanted = expect.ends
+    wanted = expect.or_ends if ends(seen.events) == expect.or_ends else expect.ends
     by_slurm = expect.or_slurm and ends(seen.events)[:1] == ("others",)
     if by_slurm:
         wanted = ("others", *wanted[1:])
@@ -77,6 +77,7 @@ def problems(seen: Seen, expect: Expect) -> list[str]:
     reasons = [str(event.get("why")) for event in seen.events if event["event"] == "decision"]
     if expect.because and not by_slurm and not (reasons and expect.because in reasons[-1]):
         found.append(f"reason: {reasons[-1:]}, expected {expect.because!r}")
+    compare("tests in pairs", sum(e["event"] == "pairs" for e in seen.events), int(expect.tests))
     if expect.resumes is not None:
         chosen = (last(seen.events, "checkpoint") or {}).get("chosen") or {}
         compare("resumed from step", chosen.get("step"), expect.resumes)

@@ -63,29 +63,30 @@ def _shares(box: Box, over_s: float) -> tuple[float, ...]:
 
 def cpu_s(box: Box, node: str) -> float:
     """CPU seconds of the node's agent and its workers so far, including exited ones."""
-    pids = _pids(box, node)
-    ticks = 0
-    for pid in pids:
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        ticks += sum(
-            int(fields[at]) for at in (11, 12, 13, 14)
-        )  # its own and its reaped children's
-    return ticks * _TICK_S
+    return sum(map(cpu_ticks_s, _pids(box, node)))
+
+
+def cpu_ticks_s(pid: int) -> float:
+    """CPU seconds of a process and of its children that it has waited for; 0 if it has exited."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(int(fields[at]) for at in (11, 12, 13, 14)) * _TICK_S
 
 
 def memory_mib(box: Box, node: str) -> float:
     """Proportional set size of the node's agent and its workers."""
-    total = 0
-    for pid in _pids(box, node):
-        try:
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue
-        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total / 1024
+    return sum(map(pss_mib, _pids(box, node)))
+
+
+def pss_mib(pid: int) -> float:
+    """Proportional set size of a process; 0 if it has exited."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
 def _pids(box: Box, node: str) -> list[int]:

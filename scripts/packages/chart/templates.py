@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from tftemplates.documents import TAKEN_BY_GROUP, Source
-from tftemplates.marks import Language, mark, template
+from tftemplates.marks import Language, block, mark, template
 
 from holdfast.monitoring import documents as monitoring
 from holdfast.monitoring.dashboards import DASHBOARDS
@@ -20,6 +20,8 @@ HELM = Language(
     escapes={"{{": "{{ `{{` }}"},
     quoted=r"{{ \1 | toJson }}",
     plain=r"{{ include `holdfast.text` (\1) }}",
+    begin=r"{{- if \1 }}",
+    end="{{- end }}",
 )
 
 NAMESPACE = ".Release.Namespace"
@@ -106,7 +108,13 @@ FILES: Mapping[str, tuple[str, Source]] = {
             path="",
             fixed=_marks("bridge"),
             given={
-                "token_file": mark("printf `%s/token` .Values.bridge.auth_path"),
+                "token_file": mark(
+                    "ternary (printf `%s/token` .Values.bridge.auth_path) ``"
+                    " (eq .Values.bridge.auth `token`)"
+                ),
+                "auth_image": mark("default .Values.bridge.image .Values.bridge.auth_image"),
+                "when": {name: block(f"eq .Values.bridge.auth `{name}`") for name in bridge.AUTH}
+                | {bridge.SIDE_CAR: block("ne .Values.bridge.auth `token`")},
                 "join": mark(
                     f"ternary `{Join.TABLE.value}` `{Join.INSTANCE_ID.value}`"
                     " (gt (len .Values.bridge.nodes) 0)"

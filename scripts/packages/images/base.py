@@ -23,6 +23,8 @@ _LEFT_OUT = (
     *("var/cache/*", "var/log/*", "var/lib/apt/lists/*", "var/lib/dpkg/*-old"),
     # Of the machine that built it.
     *("etc/apt/sources.list", "etc/resolv.conf", "etc/hostname", "etc/machine-id", "*.pyc"),
+    # Made at random where the package munge is installed.
+    "etc/munge/munge.key",
 )
 
 

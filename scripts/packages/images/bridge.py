@@ -34,7 +34,8 @@ from packages.vendored import own
 
 NAME = "holdfast-bridge"
 LOCK = TREE / "images/bridge/requirements.lock"
-PACKAGES = ("python3", "slurm-client", "slurm-wlm-jwt-plugin")
+PACKAGES = ("python3", "slurm-client", "slurm-wlm-jwt-plugin", "munge", "sackd")
+"""The last two: side-cars that have the cluster's key."""
 HOME = "opt/holdfast"
 SBOM = f"{HOME}/sbom.cdx.json"
 

@@ -157,11 +157,12 @@ def restore_slurmctld(box: RunningBox, _node: str, args: Args) -> None:
     for path in older.glob(wanted):
         (shutil.copytree if path.is_dir() else shutil.copyfile)(path, now / path.name)
     box.start_daemon(_SLURMCTLD)
+    end = time.monotonic() + _ENDS_S
     # The state may be older than these ids; slurmd reports them only when it starts.
     for node in box.shape.node_names:
         known = f"instanceid={kube_name(node)}"
         while box.run(["scontrol", "update", f"nodename={node}", known], check=False).returncode:
-            if time.monotonic() > end + _ENDS_S:
+            if time.monotonic() > end:
                 raise SandboxError(f"{_SLURMCTLD} does not answer within {_ENDS_S:g} s")
             time.sleep(0.05)
 

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from testbed.inside.control import ControlError, ask
 from testbed.inside.daemons import DATABASE, SLURMCTLD_STATE
-from testbed.shape import INSIDE, NODE_PATH, OLDER_STATE, Shape
+from testbed.shape import AUTHS, INSIDE, NODE_PATH, OLDER_STATE, Shape
 
 JWT_KEY = Path("/etc/slurm/jwt_hs256.key")
+ACCOUNTING = Path("/run/sandbox-accounting")
+"""Exists once slurmctld may start: its pod waits for it (programs/start-slurmctld)."""
 
 
 class NotUp(Exception):
@@ -41,15 +43,22 @@ def _wait(what: str, log: str, good: Callable[[], bool], timeout_s: float = 180.
     end = time.monotonic() + timeout_s
     while not good():
         if time.monotonic() > end:
-            tail = "".join(Path(log).read_text(errors="replace").splitlines(keepends=True)[-8:])
             raise NotUp(
-                f"{what} did not come up within {timeout_s:g} s; the end of its log {log}:\n{tail}"
+                f"{what} did not come up within {timeout_s:g} s; the end of its log {log}:\n{_tail(log)}"
             )
         time.sleep(0.05)
 
 
+def _tail(log: str) -> str:
+    try:
+        text = Path(log).read_text(errors="replace")
+    except FileNotFoundError:
+        return "(there is no such file)"
+    return "".join(text.splitlines(keepends=True)[-8:])
+
+
 def _secrets() -> None:
-    for path, length in ((JWT_KEY, 32), (Path("/etc/munge/munge.key"), 1024)):
+    for path, length in ((JWT_KEY, 32), *((Path(key), 1024) for key in AUTHS.values())):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)
@@ -102,11 +111,16 @@ def _accounting() -> None:
 
 
 def _slurm(shape: Shape) -> None:
-    ask(INSIDE, do="start", name="slurmctld")
+    if shape.pods:
+        # kubelets start slurmctld and slurmd, in any order, as on a cluster
+        ACCOUNTING.touch()
+        _power_on(shape)
+    else:
+        ask(INSIDE, do="start", name="slurmctld")
     ping = ["scontrol", "ping"]
     _wait("slurmctld", "/var/log/slurm/slurmctld.log", lambda: "UP" in (_answer(ping) or ""))
-    for node in shape.node_names:
-        ask(INSIDE, do="power-on", name=node)
+    if not shape.pods:
+        _power_on(shape)
     say(f"slurmctld, and power to {shape.nodes} nodes")
     ask(INSIDE, do="start", name="slurmrestd")
     idle = ["sinfo", "-h", "-N", "-p", "main", "-t", "idle", "-o", "%N"]
@@ -119,6 +133,11 @@ def _slurm(shape: Shape) -> None:
     )
     shutil.copytree(SLURMCTLD_STATE, OLDER_STATE, dirs_exist_ok=True)
     say(f"{shape.nodes} nodes idle")
+
+
+def _power_on(shape: Shape) -> None:
+    for node in shape.node_names:
+        ask(INSIDE, do="power-on", name=node)
 
 
 def main() -> int:

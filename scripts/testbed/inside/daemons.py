@@ -105,11 +105,12 @@ PLANE = "plane.json"
 """In the box's folder: the control plane's daemons, `[{"name", "argv", "log"}]`, as testbed.kube lists them."""
 
 
-def catalogue(folder: Path) -> dict[str, Daemon]:
-    """Every daemon of the box whose folder this is."""
+def catalogue(folder: Path, *, pods: bool = False) -> dict[str, Daemon]:
+    """Every daemon of the box whose folder this is. ``pods``: kubelet starts slurmctld."""
     try:
         plane = json.loads((folder / PLANE).read_text())
     except FileNotFoundError:
         plane = []
     more = [Daemon(name=row["name"], argv=tuple(row["argv"]), log=row["log"]) for row in plane]
-    return {**DAEMONS, **{daemon.name: daemon for daemon in more}}
+    own = {name: daemon for name, daemon in DAEMONS.items() if not (pods and name == "slurmctld")}
+    return {**own, **{daemon.name: daemon for daemon in more}}

@@ -296,7 +296,7 @@ def main(argv: list[str]) -> int:
         given |= {_wakeups(): "child", listener.fileno(): "request"}
         for fd, name in given.items():
             watch.register(fd, selectors.EVENT_READ, name)
-        _serve(Supervisor(shape, catalogue(INSIDE)), watch, listener)
+        _serve(Supervisor(shape, catalogue(INSIDE, pods=bool(shape.pods))), watch, listener)
     return 0
 
 

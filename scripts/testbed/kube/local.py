@@ -54,6 +54,11 @@ class ApiServer:
         """The admin's kubeconfig."""
         return self.plane.admin_kubeconfig
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Of etcd and kube-apiserver, as far as they run."""
+        return tuple(running.pid for running in self._running.values())
+
     def kubectl(self, *args: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
         """Standard output of kubectl, run as the admin by default.
 

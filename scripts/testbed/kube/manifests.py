@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 SOPERATOR_NAMESPACE = "soperator"
-FLUX_NAMESPACE = "flux-system"
 CLUSTER = "soperator"
 """Name of the SlurmCluster, fixed by the recipe."""
 
 NODESET = "worker"
-_WORKER_ACCOUNT = f"{CLUSTER}-worker-sa"
+WORKER_ACCOUNT = f"{CLUSTER}-worker-sa"
 
 Manifest = dict[str, Any]
 
@@ -39,24 +38,10 @@ def objects(workers: Sequence[Worker], now: str) -> list[Manifest]:
     ``now``: RFC 3339, as in Kubernetes.
     """
     return [
-        _namespace(SOPERATOR_NAMESPACE),
-        *(_service_account(name) for name in ("default", _WORKER_ACCOUNT)),
+        namespace(SOPERATOR_NAMESPACE),
+        *(service_account(name) for name in ("default", WORKER_ACCOUNT)),
         *(node(worker, now) for worker in workers),
         *(pod(worker) for worker in workers),
-    ]
-
-
-def objects_for_kubelets(workers: Sequence[Worker], image: str) -> list[Manifest]:
-    """What a cluster has before Holdfast is deployed: namespaces, Nodes without a status, worker Pods.
-
-    ``image``: any with nsenter, at a node that has it.
-    """
-    nodes = [node(worker, "") for worker in workers]
-    return [
-        *(_namespace(name) for name in (SOPERATOR_NAMESPACE, FLUX_NAMESPACE)),
-        *(_service_account(name) for name in ("default", _WORKER_ACCOUNT)),
-        *({key: part for key, part in each.items() if key != "status"} for each in nodes),
-        *(_pod_with_slurmd(worker, image) for worker in workers),
     ]
 
 
@@ -200,42 +185,13 @@ def pod(worker: Worker) -> Manifest:
         "spec": {
             "nodeName": worker.node,
             "hostname": worker.pod,
-            "serviceAccountName": _WORKER_ACCOUNT,
+            "serviceAccountName": WORKER_ACCOUNT,
             "containers": [container],
             "tolerations": [
                 {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
             ],
         },
     }
-
-
-def _pod_with_slurmd(worker: Worker, image: str) -> Manifest:
-    """A worker Pod that runs. As in Soperator's jail, slurmd's files are not those of its image: they are
-    the machine's own. It has the machine's address and processes too, and asks for no GPUs: no device
-    plugin runs.
-    """
-    manifest = pod(worker)
-    (container,) = manifest["spec"]["containers"]
-    slurmd = {
-        **{name: value for name, value in container.items() if name != "resources"},
-        "image": image,
-        "imagePullPolicy": "Never",
-        "command": [*_ENTER_MACHINE, "/opt/sandbox/start-slurmd", "-D", "-b"],
-        "securityContext": {"privileged": True, "runAsUser": 0, "runAsGroup": 0},
-    }
-    spec = {
-        **manifest["spec"],
-        "hostPID": True,
-        "hostNetwork": True,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 5,
-        "containers": [slurmd],
-    }
-    return {**manifest, "spec": spec}
-
-
-_ENTER_MACHINE = ("nsenter", "--target=1", "--mount", "--root", "--wd", "--uts", "--ipc", "--")
 
 
 def pod_status(worker: Worker, now: str) -> Manifest:
@@ -270,11 +226,11 @@ def pod_status(worker: Worker, now: str) -> Manifest:
     }
 
 
-def _namespace(name: str) -> Manifest:
+def namespace(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def _service_account(name: str) -> Manifest:
+def service_account(name: str) -> Manifest:
     # A controller creates `default` in every namespace; none runs here, and Pods are refused
     # without their account.
     return {

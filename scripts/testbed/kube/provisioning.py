@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from testbed.errors import SandboxError
-from testbed.kube.manifests import Worker, as_list, objects, objects_for_kubelets, pod_status
+from testbed.kube.manifests import Worker, as_list, objects, pod_status
 from testbed.kube.plane import ControlPlane, Kubectl
+from testbed.kube.slurm_pods import objects_for_kubelets
 
 BRIDGE_NAMESPACE = "holdfast"
 BRIDGE_ACCOUNT = "holdfast-bridge"
@@ -37,12 +38,15 @@ def provision(
         grant_bridge(kubectl)
 
 
-def provision_for_kubelets(kubectl: Kubectl, workers: Sequence[Worker], image: str) -> None:
-    """Create the namespaces, the Nodes as their node group labels them, and the worker Pods.
+def provision_for_kubelets(
+    kubectl: Kubectl, workers: Sequence[Worker], worker_image: str, controller_image: str
+) -> None:
+    """Create the namespaces, the Nodes as their node group labels them, and the pods of Slurm.
 
     Their kubelets do the rest.
     """
-    _apply(kubectl, json.dumps(as_list(objects_for_kubelets(workers, image))))
+    objects = objects_for_kubelets(workers, worker_image, controller_image)
+    _apply(kubectl, json.dumps(as_list(objects)))
 
 
 def grant_bridge(kubectl: Kubectl) -> None:

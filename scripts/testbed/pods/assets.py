@@ -26,7 +26,10 @@ MACHINE_PACKAGES = (
 )  # fmt: skip
 """The root of a Kubernetes node: kubelet and kube-proxy, which need these, are added when a box starts."""
 
-BRIDGE_PACKAGES = ("python3", "python3-yaml", "slurm-client", "slurm-wlm-jwt-plugin")
+BRIDGE_PACKAGES = (
+    *("python3", "python3-yaml", "slurm-client", "slurm-wlm-jwt-plugin"),
+    *("munge", "sackd"),
+)
 """As in images/bridge/Containerfile, and PyYAML from Debian."""
 
 BRIDGE_UID = USERS["holdfast"]
@@ -46,7 +49,7 @@ _OPTIONS = (
 )
 _RUNS_PODS = re.compile(r"usr/(lib/cni|share|s?bin/(containerd|ctr|runc|nft|xtables))|var/|dev/")
 _NOT_IN_AN_IMAGE = (
-    "dev/", "proc/", "sys/", "run/", "tmp/", "var/cache/", "var/lib/apt/", "var/log/",
+    "dev/", "proc/", "sys/", "run/", "tmp/", "var/cache/", "var/lib/apt/", "var/log/", "etc/munge/munge.key",
 )  # fmt: skip
 
 

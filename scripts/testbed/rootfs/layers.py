@@ -40,7 +40,10 @@ def sandbox_layer() -> Path:
     ]
     files = {f"opt/sandbox/testbed/{path.relative_to(here)}": path for path in parts}
     programs = here / "inside/programs"
-    files |= {f"opt/sandbox/{name}": programs / name for name in ("start-slurmd", "reboot")}
+    files |= {
+        f"opt/sandbox/{name}": programs / name
+        for name in ("start-slurmctld", "start-slurmd", "reboot")
+    }
     return layer("sandbox", files)
 
 

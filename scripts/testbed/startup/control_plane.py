@@ -94,7 +94,10 @@ def log_in(box: RunningBox) -> None:
 
 def _start_pods(box: RunningBox, plane: kube.ControlPlane, say: Callable[[str], None]) -> None:
     """Start the controllers and the controller's own kubelet; wait until every Node is ready."""
-    kube.provision_for_kubelets(box.kubectl, workers(box.shape), box.shape.debian_image)
+    # Each image is at its machines only (``testbed.inside.machine``).
+    kube.provision_for_kubelets(
+        box.kubectl, workers(box.shape), box.shape.debian_image, box.shape.bridge_image
+    )
     for daemon in (*settings.controllers(plane), _MACHINE):
         box.ask("start", daemon.name)
     names = [kube_name(node) for node in machine_nodes(box.shape)]

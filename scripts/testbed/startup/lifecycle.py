@@ -21,6 +21,8 @@ from testbed.pods import requirements
 from testbed.rootfs import layers, product, roots
 from testbed.running_box import RunningBox
 from testbed.shape import (
+    AUTHS,
+    DEFAULT_AUTH,
     DEFAULT_NODES,
     DEFAULT_RELEASE,
     GPUS_PER_NODE,
@@ -49,6 +51,7 @@ class Order:
     root: str | None = None
     pods: bool = False
     holdfast: bool = True
+    auth: str | None = None
 
 
 def up(order: Order) -> RunningBox:
@@ -96,6 +99,8 @@ def _check(order: Order) -> None:
         )
     if order.pods and (missing := requirements.missing()):
         raise SandboxError(f"--pods: {missing}; a box without --pods needs none")
+    if order.auth not in (None, *AUTHS):
+        raise SandboxError(f"--auth {order.auth}: use one of {', '.join(AUTHS)}")
     if order.root is None and order.slurm not in (None, *RELEASES):
         raise SandboxError(
             f"--slurm {order.slurm}: no such release{did_you_mean(str(order.slurm), RELEASES)}"
@@ -112,6 +117,11 @@ def _same_shape(running: RunningBox, order: Order) -> None:
         has = "with" if running.shape.holdfast else "without"
         raise SandboxError(
             f"box '{order.name}' is up {has} Holdfast; end it first: scripts/sandbox down --name {order.name}"
+        )
+    if order.auth not in (None, running.shape.auth):
+        raise SandboxError(
+            f"box '{order.name}' is up with auth/{running.shape.auth}; end it first: scripts/sandbox down "
+            f"--name {order.name}"
         )
     have = (running.shape.nodes, running.shape.slurm)
     want = (order.nodes or have[0], slurm or have[1])
@@ -151,6 +161,7 @@ def _prepare(order: Order) -> Shape:
         slurm=roots.release_of(root) if order.root else slurm,
         root=str(root),
         layers=tuple(map(str, (*stack, *holdfast))),
+        auth=order.auth or DEFAULT_AUTH,
         hooks=order.holdfast,
         bridge=order.holdfast,
         programs=programs,

@@ -22,8 +22,8 @@ SlurmdPort=6818
 SlurmUser=root
 SlurmdUser=root
 MailProg=/bin/true
-AuthType=auth/munge
-CredType=cred/munge
+AuthType=auth/{auth}
+CredType={cred}
 AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key={jwt_key}
 StateSaveLocation=/var/lib/slurm/ctld
@@ -76,6 +76,8 @@ PartitionName=main Nodes=ALL Default=YES PriorityTier=10 MaxTime=INFINITE State=
 PartitionName=hidden Nodes=ALL Default=NO Hidden=YES PriorityTier=10 MaxTime=INFINITE State=UP
 """
 
+_CRED_TYPES = {"munge": "cred/munge", "slurm": "auth/slurm"}
+
 _SCHEDULER = (
     "nohold_on_prolog_fail", "extra_constraints", "pack_serial_at_end", "salloc_wait_nodes", "sbatch_wait_nodes",
     "defer_batch", "max_rpc_cnt=100", "bf_interval=2", "sched_interval=2",
@@ -99,7 +101,7 @@ HealthCheckNodeState=ANY"""
 _SLURMDBD_CONF = """\
 DbdHost=localhost
 SlurmUser=root
-AuthType=auth/munge
+AuthType=auth/{auth}
 AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key={jwt_key}
 StorageType=accounting_storage/mysql
@@ -124,6 +126,8 @@ def slurm_conf(shape: Shape) -> str:
         controller=CONTROLLER,
         controller_address=CONTROLLER_ADDRESS,
         jwt_key=JWT_KEY,
+        auth=shape.auth,
+        cred=_CRED_TYPES[shape.auth],
         scheduler=",".join(name for name in _SCHEDULER if shape.holdfast or name != _FOR_HOLDFAST),
         prolog_flags="PrologFlags=contain" if shape.holdfast else "# no PrologFlags",
         slurmctld="\n".join(_slurmctld_parameters(shape)),
@@ -162,7 +166,7 @@ def slurm_files(shape: Shape) -> dict[str, str]:
         "gres.conf": gres_conf(shape),
         # required, else slurmd exits with "No filesystem mounted on /sys/fs/cgroup"
         "cgroup.conf": "CgroupPlugin=disabled\n",
-        "slurmdbd.conf": _SLURMDBD_CONF.format(jwt_key=JWT_KEY),
+        "slurmdbd.conf": _SLURMDBD_CONF.format(jwt_key=JWT_KEY, auth=shape.auth),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from testbed.errors import SandboxError
 from testbed.paths import TREE, cache
 from testbed.rootfs.layers import Say
 from testbed.running_box import RunningBox
-from testbed.shape import SLURM_TOKEN
+from testbed.shape import AUTHS, SLURM_TOKEN
 from testbed.terraform.programs import cli_config, need_terraform, provider
 
 NAMESPACE = "holdfast"
@@ -38,6 +39,7 @@ def variables(box: RunningBox) -> dict[str, str]:
             "agent_image": box.shape.debian_image,
             "slurm_conf": _slurm_conf(box),
             "slurm_token": (box.folder / SLURM_TOKEN).read_text().strip(),
+            "slurm_key": base64.b64encode(box.path(AUTHS[box.shape.auth]).read_bytes()).decode(),
         }
     return {f"TF_VAR_{name}": value for name, value in given.items()}
 

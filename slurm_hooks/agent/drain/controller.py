@@ -110,9 +110,8 @@ class DrainController:
         if self._confirm_at and now >= self._confirm_at[0]:
             del self._confirm_at[0]
             self._looked = False
-        if self._is_new(inputs, now) and (
-            not self._pace.failures or inputs.key != self._failed_key
-        ):
+        changed = inputs.key != self._failed_key
+        if self._is_new(inputs, now) and (changed or not self._pace.failures):
             self._next = now  # a failed step waits for its retry, unless the inputs have changed
         if self._return_test.busy and inputs.worst is not None:
             log.warning("active check aborted", node=self._node, code=inputs.worst.code)
@@ -245,8 +244,10 @@ class DrainController:
         and the disk may not answer. If that step fails too, the one after it does not read them.
         """
         self._reload = not self._reload
-        self._next = self._pace.failed(now)
+        if self._sent.key != self._failed_key:
+            self._pace.failures = 0  # a new fault does not wait as long as the old ones do by now
         self._failed_key = self._sent.key
+        self._next = self._pace.failed(now)
         tries = self._pace.failures
         if tries in (1, 10, 100) or tries % 1000 == 0:
             log.error("Slurm node update failed", why=why, tries=tries)

@@ -20,8 +20,10 @@ from slurm_hooks.worker.worker import Answer, Worker
 log = Log("agent")
 
 LOOK_S = 2.0
-"""Between two looks while jobs are here. The second one after its end counts a slurmstepd as killed."""
-_AFTER_PROBLEM_S = 300.0
+"""Between two looks while jobs are here."""
+_AFTER_PROBLEM_S = (5.0, 10.0, 30.0, 60.0, 300.0)
+"""Until the next try after the first problem in a row, the second, and so on. The first ones are short: a
+slurmctld that does not answer at this moment often does a few seconds later."""
 _DEADLINE_S = 20.0
 
 
@@ -40,7 +42,7 @@ class KilledSteps:
         self._asks = Worker("spool_folder", self._open_question, keep=False)
         self._looks = Worker("killed_steps", self._open)
         self._next = 0.0
-        self._problem = ""
+        self._problem, self._problems = "", 0
 
     @property
     def workers(self) -> list[Worker]:
@@ -87,10 +89,13 @@ class KilledSteps:
                 self._report(found)
             elif isinstance(found, Path):
                 self._folder, self._next = found, now
-        if answer.error:
-            self._next = now + _AFTER_PROBLEM_S
-            if answer.error != self._problem:
-                log.warning("killed slurmstepds are not looked for", why=answer.error)
+        if not answer.error:
+            self._problem, self._problems = "", 0
+            return
+        self._next = now + _AFTER_PROBLEM_S[min(self._problems, len(_AFTER_PROBLEM_S) - 1)]
+        self._problems += 1
+        if answer.error != self._problem:
+            log.warning("killed slurmstepds are not looked for", why=answer.error)
         self._problem = answer.error
 
     def _open_question(self) -> Callable[[Any], Iterator[Any]]:

@@ -18,6 +18,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -47,6 +48,8 @@ _JOURNAL_S = 3.0
 _IDLE_S = 15.0
 """Between two queries for a running job. Normally the epilog's note wakes the agent earlier."""
 _MAX_STARTS = 3
+_DELAYED_S = 10.0
+"""A start time further away is Slurm's requeue delay, and not a difference between two clocks."""
 
 
 def _to_stderr(text: str) -> None:
@@ -111,7 +114,12 @@ class Requeuer:
             tracked.next(tracked, now)
         except Refused as error:
             self._log(f"job {tracked.marker.job}: {error}")
-            self._drop(tracked)
+            if tracked.next == self._start:
+                self._forgotten(
+                    tracked, tracked.starts, now
+                )  # or Slurm has started it: the look tells
+            else:
+                self._drop(tracked)
         except CommandError:
             tracked.due = now + _LATER_S  # Slurm did not answer: the same call later
 
@@ -193,7 +201,7 @@ class Requeuer:
         if job.restarts > marker.restarts:
             return after_requeue(marker, job, since_s, self._delay_s(job), may_requeue)
         return before_requeue(
-            marker,
+            replace(marker, state=markers.REQUEUE) if tracked.requested else marker,
             job,
             since_s,
             lambda: tracked.hangs(job, now, self._work_lost),
@@ -235,6 +243,7 @@ class Requeuer:
 
     def _requeue(self, tracked: TrackedJob, now: float) -> None:
         self._slurm.requeue(tracked.marker.job)
+        tracked.requested = True
         gone = "its launcher was gone" if tracked.work_lost_at is None else "its launcher hangs"
         gone = gone if tracked.script_gone_at is None else "slurmctld has forgotten its requeue"
         why = "its start failed" if tracked.starts else gone
@@ -273,10 +282,21 @@ class Requeuer:
 
     def _start(self, tracked: TrackedJob, now: float) -> None:
         self._slurm.start_now(tracked.marker.job, tracked.new_excluded())
-        tracked.starts += 1
+        tracked.starts, tracked.under_way_at = tracked.starts + 1, None
         waited = f"{now - tracked.since:.1f} s after it ended here"
         self._log(f"job {tracked.marker.job}: requeue delay ended, {waited}")
         tracked.next, tracked.since = self._confirm, now
+        self._again(tracked, now)
+
+    def _forgotten(self, tracked: TrackedJob, starts: int, now: float) -> None:
+        """A slurmctld that was killed comes back with the job's state of seconds before: in its earlier run,
+        or with its start time still in the future. ``starts``: those that it has not forgotten."""
+        tracked.forgotten += 1
+        if tracked.forgotten > _MAX_STARTS:
+            self._drop(tracked)
+            return
+        tracked.starts, tracked.requested = max(0, starts), True
+        tracked.next, tracked.since = self._look, now
         self._again(tracked, now)
 
     def _confirm(self, tracked: TrackedJob, now: float) -> None:
@@ -287,7 +307,11 @@ class Requeuer:
             self._drop(tracked)
             return
         states, again = set(job.state.split("+")), job.restarts - tracked.marker.restarts
-        if "PENDING" in states and again > tracked.starts:
+        delayed = job.state_reason == "BeginTime" and self._delay_s(job) > _DELAYED_S
+        if again < tracked.starts or (delayed and again == tracked.starts):
+            self._log(f"job {job.job_id}: slurmctld has forgotten its start")
+            self._forgotten(tracked, again - delayed, now)
+        elif "PENDING" in states and again > tracked.starts:
             self._log(f"job {job.job_id}: its start failed, Slurm requeued it")
             tracked.next, tracked.since = self._look, now
             self._again(tracked, now)
@@ -296,7 +320,7 @@ class Requeuer:
         ):
             self._log(f"job {job.job_id}: its start failed ({job.state_reason})")
             tracked.next, tracked.due = self._requeue, now
-        elif now - tracked.since < patience_s(states):
+        elif tracked.waited_s(states, now) < patience_s(states):
             tracked.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
         else:
             self._drop(tracked)

@@ -61,8 +61,8 @@ def before_requeue(
     states = set(job.state.split("+"))
     if states & {"RUNNING", "SUSPENDED", "CONFIGURING"}:
         if marker.state != markers.RUNNING:
-            # The launcher is about to requeue the job; or it has, and a slurmctld that was killed then has
-            # forgotten it. That one finds out at this node's next registration but one, for a young job.
+            # The launcher is about to requeue the job; or it or the agent has, and a slurmctld that was killed
+            # then has forgotten it. That one finds out at this node's next registration but one, for a young job.
             if "RUNNING" not in states or not script_gone():
                 return Next.LOOK_SOON
             return Next.REQUEUE if may_requeue() else Next.FORGET
@@ -113,7 +113,10 @@ def _held_by_slurm(marker: Marker, job: SlurmJob) -> bool:
 
 
 def patience_s(states: set[str]) -> float:
-    """How long a start is checked: until the job runs, and a little longer."""
+    """How long a start is checked: until the job runs, and a little longer. A prolog may take minutes, and
+    then fail."""
+    if "CONFIGURING" in states:
+        return MAX_DELAY_S
     if "PENDING" in states:
         return HASTE_S
     return _SETTLED_S if states & _UNDER_WAY else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from holdfast.policy.job.excluded_nodes import Exclusion
@@ -29,6 +29,8 @@ class TrackedJob:
     ``starts``        how often the agent ended Slurm's requeue delay.
     ``script_gone_at``  when its batch script was first seen not to run here; ``looked_at``: the last look.
     ``excluded``      the job's ExcNodeList when it was seen pending.
+    ``requested``     this agent has requeued it. ``forgotten``: how often slurmctld forgot a start.
+    ``under_way_at``  when the job was first seen neither PENDING nor CONFIGURING.
     ``work_lost_at``  when the job was first seen running on a node whose work is lost.
     """
 
@@ -43,6 +45,9 @@ class TrackedJob:
     script_gone_at: float | None = None
     looked_at: float = float("-inf")
     excluded: str = ""
+    requested: bool = False
+    forgotten: int = 0
+    under_way_at: float | None = None
 
     def is_about(self, marker: Marker) -> bool:
         """True if this marker is about the same state of the same run."""
@@ -56,6 +61,15 @@ class TrackedJob:
         if self.work_lost_at is None:
             self.work_lost_at = now
         return now - self.work_lost_at >= _HUNG_S
+
+    def waited_s(self, states: Set[str], now: float) -> float:
+        """How long a started job has been waiting for its nodes and prologs, or under way."""
+        if states & {"PENDING", "CONFIGURING"}:
+            self.under_way_at = None
+            return now - self.since
+        if self.under_way_at is None:
+            self.under_way_at = now
+        return now - self.under_way_at
 
     def script_is_gone(self, now: float, runs_here: Callable[[], bool]) -> bool:
         """True if its batch script has not run here for seconds. ``runs_here`` reads all processes, so it is

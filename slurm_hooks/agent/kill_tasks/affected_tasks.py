@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_hooks.node import kernel_files
-from slurm_hooks.node.process import environment, process_state, send
+from slurm_hooks.node.process import environment, evidence_of, process_state, send
 from slurm_hooks.node.process_scan import each
 
 _OURS = b"HOLDFAST_ATTEMPT="
@@ -33,11 +33,12 @@ class TasksToKill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KilledTask:
-    """One task that received SIGKILL."""
+    """One task that received SIGKILL. ``did``: its state before that, and where in the kernel it slept."""
 
     pid: int
     job: str
     step: str
+    did: str
 
 
 def open_kill(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[KilledTask]]:
@@ -57,9 +58,12 @@ def _kill(procfs: Path, pid: int, to_kill: TasksToKill) -> KilledTask | None:
     if task is None:
         return None
     start, env = task
-    if not affected(env, to_kill) or not send(pid, signal.SIGKILL, _same(procfs, pid, start)):
+    if not affected(env, to_kill):
         return None
-    return KilledTask(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"])
+    did = evidence_of(pid, str(procfs))
+    if not send(pid, signal.SIGKILL, _same(procfs, pid, start)):
+        return None
+    return KilledTask(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"], did=did)
 
 
 def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:

@@ -58,7 +58,7 @@ class TaskKiller:
     def _take(self, answer: Answer) -> None:
         for task in answer.items:
             if isinstance(task, KilledTask):
-                log.warning("task killed", pid=task.pid, job=task.job, step=task.step)
+                log.warning("task killed", pid=task.pid, job=task.job, step=task.step, did=task.did)
         if not answer.complete:
             log.error("tasks not killed", why=answer.error, evidence=answer.evidence)
         if self._next is not None:

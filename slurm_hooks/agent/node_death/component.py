@@ -15,11 +15,12 @@ from holdfast.history.event import CLOSED, OPENED
 from holdfast.policy.budget import NODE_DEATH as CODE
 from holdfast.policy.node_death.heartbeat import Death, Round
 from holdfast.policy.node_death.watch import HURRY_S, INTERVAL_S, Watch
+from holdfast.policy.ownership import Undrained
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.component import NEVER, Note
 from slurm_hooks.agent.node_death import wire
 from slurm_hooks.agent.node_death.network import Network
-from slurm_hooks.agent.node_death.step import Outcome, Step, Table
+from slurm_hooks.agent.node_death.step import Outcome, Returned, Step, Table
 from slurm_hooks.settings.sections import NodeDeathMode
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Answer, Worker
@@ -39,6 +40,10 @@ _JOBS_FOR_S = 60.0
 _RETURN_S = (5.0, 15.0, 45.0, 120.0, 300.0)
 """When an agent looks whether its node was set DOWN, after its start and after a neighbour said so. If the
 last look could not be taken, the next one follows after as long again."""
+
+_CHECK_S = (2.0, 5.0, 20.0, 60.0)
+"""When accounting is asked what a return ended: it may be behind by a second, or by the time in which slurmdbd
+was away."""
 
 _ABOUT = {"code": CODE, "check": CHECK, "subject": "node", "boot_id": None}
 """In each event of the history. Which boot of that node it was, its neighbours do not know."""
@@ -65,6 +70,8 @@ class NodeDeath:
         self._jobs: tuple[int, ...] = ()
         self._jobs_at, self._jobs_until = NEVER, NEVER
         self._returns: list[float] = []
+        self._undrained: Undrained | None = None
+        self._checks: list[float] = []
         self._strangers_at, self._strangers_s = 0.0, _TABLE_SOON_S[1]
         self._table_at = self._next = NEVER
         if settings.mode is not NodeDeathMode.OFF:
@@ -191,6 +198,14 @@ class NodeDeath:
         elif now >= self._jobs_at:
             self._jobs_at = NEVER
             self._send("jobs", self._jobs, _DEADLINE_S)
+        else:
+            self._ask_about_return(now)
+
+    def _ask_about_return(self, now: float) -> None:
+        if self._checks and now >= self._checks[0]:
+            self._checks = self._checks[1:]
+            if self._may_act():
+                self._send("check", self._undrained, _DEADLINE_S)
         elif self._returns and now >= self._returns[0] and self._healthy():
             self._returns = [at for at in self._returns if at > now]
             if self._may_act() and self._key:
@@ -217,8 +232,10 @@ class NodeDeath:
                 yield step.set_down(value, address)
             elif what == "jobs":
                 yield step.start(value)
+            elif what == "check":
+                yield step.check_return(value)
             else:
-                yield step.come_back()
+                yield step.come_back() or ""
 
         return serve
 
@@ -235,9 +252,13 @@ class NodeDeath:
             for line in lines:
                 log.warning("job", action=line)
             self._start_jobs(again, now)
+        elif isinstance(item, Returned):
+            log.warning("returned to service, it is not dead", reason=item.reason)
+            self._returns, self._undrained = [], item.undrained
+            self._checks = [now + after_s for after_s in _CHECK_S] if item.undrained else []
         elif item:
             log.warning(item)
-            self._returns = []
+            self._checks = []
 
     def _failed(self, what: str, value: Any, why: str, now: float) -> None:
         if what == "down":
@@ -250,7 +271,7 @@ class NodeDeath:
             self._read_table_by(now + random.uniform(*_TABLE_SOON_S))
         elif what == "jobs":
             self._start_jobs(value, now)
-        else:
+        elif what == "return":
             self._look_again(now)
 
     def _take_table(self, table: Table) -> None:

@@ -6,14 +6,17 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from holdfast.errors import CommandError, Refused
 from holdfast.node_states import NOT_DEFINED
 from holdfast.policy.node_death import in_slurm
 from holdfast.policy.node_death.heartbeat import Death
 from holdfast.policy.node_death.ring import EXCHANGE, neighbours, ring
+from holdfast.policy.ownership import Undrained, overtaken
 from holdfast.slurm.cli import SlurmCli
-from holdfast.slurm.client import SlurmJob
+from holdfast.slurm.client import SlurmJob, SlurmNode
+from holdfast.slurm.parse.sdiag import NodeChanges
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.jobs.requeue_rules import MAX_DELAY_S
 from slurm_hooks.agent.node_death import wire
@@ -21,6 +24,8 @@ from slurm_hooks.settings.settings import Settings
 
 _DECISION_S = 2.0
 """A decision older than this is not written: slurmctld may have been frozen, and the node be back."""
+_RETURN_S = 5.0
+"""A return whose end was not seen took at most this time."""
 _SLURMD_PORT = 6818
 _PENDING = "PENDING"
 
@@ -32,6 +37,14 @@ class Table:
     names: tuple[SlurmName, ...]
     addresses: dict[SlurmName, tuple[str, int]]
     missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """This node is back in service. ``undrained``: what to ask accounting about, ``None``: nothing."""
+
+    reason: str
+    undrained: Undrained | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,16 +140,63 @@ class Step:
             return False
         return 0 < (job.start_at - self._slurm.clock()).total_seconds() <= MAX_DELAY_S
 
-    def come_back(self) -> str:
-        """Return this node to service if agents set it DOWN. What was done; empty: nothing.
+    def come_back(self) -> Returned | None:
+        """Return this node to service if agents set it DOWN; ``None``: they did not.
 
         Raises ``CommandError``.
         """
         (node,) = self._slurm.nodes([self._node])
-        if not in_slurm.is_own(node, lambda *of: wire.is_proof(self._key, self._node, *of)):
-            return ""
+        if not self._is_own(node):
+            return None
+        before = self._slurm.node_changes()
+        (node,) = self._slurm.nodes([self._node])
+        if not self._is_own(node):
+            return None
         self._slurm.resume([self._node])
-        return f"returned to service, it is not dead: {node.reason}"
+        try:
+            after: NodeChanges | None = self._slurm.node_changes()
+        except CommandError:  # the node is back
+            after = None
+        return Returned(reason=node.reason, undrained=_to_ask_about(node, before, after))
+
+    def check_return(self, undrained: Undrained) -> str:
+        """Drain this node again if its return ended a drain that another user set between the read and the
+        write (decision 019). What was done; empty: nothing, as far as accounting shows by now.
+
+        Raises ``CommandError``.
+        """
+        past = self._slurm.past_drains(self._node, undrained.since)
+        try:
+            ended = overtaken(past, undrained)
+        except LookupError:
+            ended = None
+        if ended is None:
+            return ""
+        (node,) = self._slurm.nodes([self._node])
+        if kept := in_slurm.kept(node):
+            return f"its return ended the drain of {ended.user}; now {kept}"
+        reason = ended.reason or f"drained by {ended.user}"
+        self._slurm.drain([self._node], reason)
+        return f"drained again, its return had ended the drain of {ended.user}: {reason}"
+
+    def _is_own(self, node: SlurmNode) -> bool:
+        return in_slurm.is_own(node, lambda *of: wire.is_proof(self._key, self._node, *of))
+
+
+def _to_ask_about(
+    node: SlurmNode, before: NodeChanges, after: NodeChanges | None
+) -> Undrained | None:
+    """``None``: slurmctld changed no other node at that time, so the return ended no drain."""
+    until, changes = before.at + timedelta(seconds=_RETURN_S), None
+    if after is not None:
+        until = after.at
+        if after.counted_since == before.counted_since:
+            changes = after.changes - before.changes
+    looked_at = before.at - timedelta(seconds=1)  # Slurm reports whole seconds
+    found = Undrained(
+        reason=node.reason, since=looked_at, looked_at=looked_at, until=until, changes=changes
+    )
+    return None if found.alone else found
 
 
 def _resolved(address: str) -> str:

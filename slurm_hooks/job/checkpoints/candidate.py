@@ -23,6 +23,7 @@ class Candidate:
     ``rejected``    why it cannot be used (temporary name, cannot be read), else empty.
     ``missing``     parts of ranks that other checkpoints beside it have, as text. It counts where
                     the framework's own files do not say how many ranks there were.
+    ``members``     the names of its files, where they are not ``path`` alone; empty: look for them.
     """
 
     path: Path
@@ -32,6 +33,7 @@ class Candidate:
     changed_at: float
     rejected: str = ""
     missing: str = ""
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,6 +158,7 @@ def _add_file(walk: _Walk, listing: Listing, framework: Framework, found: Found)
     if nemo.is_unfinished(found.name, listing.files):
         rejected = f"{path.stem}{nemo.MARKER} is beside it: NeMo did not finish it"
     candidate = _candidate(walk, framework, path, changed_at, rejected, folder=False)
+    candidate = replace(candidate, members=found.members)
     # A file without a step in a folder of its own is a model that the job uses.
     if candidate.step is not None or listing.path == walk.root:
         walk.seen.append(_Sighting(candidate, found.parts))

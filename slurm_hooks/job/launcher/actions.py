@@ -29,6 +29,18 @@ class Actions:
         """Ends tasks of the attempt at once: see ``RemainingTasks``."""
         self._remaining.end(number, steps)
 
+    def end_now(self, number: int) -> None:
+        """Ends all of the attempt at once: see ``RemainingTasks``."""
+        self._remaining.end_now(number)
+
+    def superseded(self, number: int, why: str) -> int:
+        """A newer attempt has begun elsewhere, which the journal, Slurm and the agents now belong to: this
+        launcher exits without a word to any of them."""
+        say(f"{why}; this launcher has been cut off, and exits")
+        if number:
+            self._remaining.end_now(number)
+        return 143
+
     def act(
         self, decision: JobDecision, number: int, code: int, *, tell: bool = True
     ) -> int | None:
@@ -60,8 +72,8 @@ class Actions:
             return code or 1
         return self.finish(number, code or 1, "Slurm did not accept the request")
 
-    def at_limit(self, decision: JobDecision, number: int, code: int) -> int | None:
-        """For the time limit: it is no failure, so there is no evidence."""
+    def without_evidence(self, decision: JobDecision, number: int, code: int) -> int | None:
+        """For the time limit, a degraded node, and a folder that another job uses: these are no failures."""
         journal, action = self._tools.journal, decision.next.value
         journal.add("decision", attempt=number, action=action, why=decision.why)
         if decision.next is Next.REQUEUE:

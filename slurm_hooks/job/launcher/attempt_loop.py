@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.policy.job.facts import JobDecision, Next
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.checkpoints.find import Choice
+from slurm_hooks.job.fence.fence import Fence, Superseded
 from slurm_hooks.job.launcher.actions import Actions
 from slurm_hooks.job.launcher.decisions import Decisions
 from slurm_hooks.job.launcher.inputs import Job, Tools, attempt_id
@@ -33,6 +34,8 @@ from slurm_hooks.job.past_attempts import (
     past,
 )
 from slurm_hooks.job.progress import slow_watch
+from slurm_hooks.job.progress.degraded_nodes import DegradedNodes, idle_nodes
+from slurm_hooks.job.progress.failure_evidence import BAD_NODE, FailureEvidence
 from slurm_hooks.job.progress.folder_state import Abandonable
 from slurm_hooks.job.progress.hang_watch import HangWatch
 from slurm_hooks.job.progress.silence import HangLimits
@@ -40,9 +43,11 @@ from slurm_hooks.job.progress.slow_watch import SlowWatch
 from slurm_hooks.job.resume.argument import filled
 from slurm_hooks.job.resume.environment import child_environment
 from slurm_hooks.job.resume.search import Search, search
+from slurm_hooks.job.step.node_watch import SKIP, SKIP_NEAR_LIMIT
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.rank_hosts import rank_hosts
-from slurm_hooks.job.step.run_step import StepEnd, StepPlan, run_step
+from slurm_hooks.job.step.run_step import StepEnd, run_step
+from slurm_hooks.job.step.termination import StepPlan
 from slurm_hooks.settings.notify import JobEvent
 
 _JOURNAL_S = 10.0
@@ -61,13 +66,17 @@ class AttemptLoop:
         self._notices = Notices(
             job.context.job_id, job.context.gpus, tools.run_dir, tools.notify.told
         )
+        self._fence = Fence(job.context, tools.journal, tools.slurm)
+        self._control.superseded = lambda: bool(self._fence.superseded(self._number))
         self._number = 0
         self._decisions = Decisions(job, tools, self._control, self._look)
         self._actions = Actions(job, tools, self._control, self._look, self._notices)
         self._search = Search(choice=Choice(chosen=None), failed_after_s=0.0)
         self._proved, self._step_began = "", 0.0
         self._limit = TimeLimit(None, checkpoints_left.Left, tools.signals.send)
+        self._degraded = self._degraded_watch(checkpoints_left.Left)
         self._hang: HangWatch | None = None
+        self._evidence: FailureEvidence | None = None
         self._slow = SlowWatch()
         self.started = False
         self.last_code = 0
@@ -80,7 +89,10 @@ class AttemptLoop:
                 "sbatch --open-mode=append"
             )
         while True:
-            code = self._attempt()
+            try:
+                code = self._attempt()
+            except Superseded as newer:
+                return self._actions.superseded(self._number, str(newer))
             if code is not None:
                 return code
 
@@ -89,18 +101,23 @@ class AttemptLoop:
         outage = self._before.storage_error()
         if outage:
             return self._without_storage(outage)
+        self._fence.check(self._number)
         if not self._number and self._before.is_finished():
             return 0
         history = self._begin()
+        self._fence.check(self._number)
         shared = self._before.shared()
         if shared:
-            return self._actions.act(shared, self._number, code=2)
+            return self._actions.without_evidence(shared, self._number, code=2)
         snapshot = self._look.look()
         self._look.earlier = snapshot.incidents
         if snapshot.faults and not self._decisions.switched_off:
             say(f"not started: bad node in this job: {', '.join(map(str, snapshot.faults))}")
             decision = self._decisions.decide(self._number, snapshot, NOT_STARTED, history)
             return self._actions.act(decision, self._number, code=1)
+        self._fence.wait(self._number, self._control.pause)
+        if self._tools.signals.terminated:
+            return 143
         choice = self._before.choice(history, self._number)
         if choice.unreadable:
             # A start from the beginning might overwrite checkpoints that could not be read.
@@ -108,11 +125,12 @@ class AttemptLoop:
                 return self._without_storage("its checkpoints cannot be read")
             return self._actions.finish(self._number, 1, "checkpoints cannot be read")
         self._search, self._proved = search(choice, history), ""
-        self._limit = TimeLimit(
-            self._job.before_limit,
-            lambda: checkpoints_left.left(self._job.checkpoints, choice),
-            self._tools.signals.send,
-        )
+
+        def left() -> checkpoints_left.Left:
+            return checkpoints_left.left(self._job.checkpoints, choice)
+
+        self._limit = TimeLimit(self._job.before_limit, left, self._tools.signals.send)
+        self._degraded = self._degraded_watch(left)
         self._hang = self._hang_watch(history)
         end = self._run_step(choice, self._hang)
         return self._after(end, choice, history)
@@ -161,26 +179,47 @@ class AttemptLoop:
         attempt = attempt_id(self._job, self._tools, self._number)
         return HangWatch(attempt, self._look.nodes, self._job.checkpoints, limits, say)
 
+    def _degraded_watch(self, left: Callable[[], checkpoints_left.Left]) -> DegradedNodes:
+        slurm, look = self._tools.slurm, self._look
+        return DegradedNodes(
+            self._job.checkpoint_signal,
+            left,
+            self._tools.signals.send,
+            lambda job: idle_nodes(slurm, job, look.nodes),
+            self._tools.config.degraded_wait_s,
+        )
+
     def _run_step(self, choice: Choice, hang: HangWatch) -> StepEnd:
         journal, config, paths = self._tools.journal, self._tools.config, self._job.paths
         argv = filled(self._job.command, choice.chosen, paths)
+        attempt = attempt_id(self._job, self._tools, self._number)
+        evidence = FailureEvidence(attempt, self._look.nodes, self._job.checkpoints, argv, say)
+        self._evidence = evidence
         plan = StepPlan(
             argv=argv,
             env=child_environment(
-                os.environ, choice, self._number, journal.path, paths, hang.environment()
+                os.environ, choice, self._number, journal.path, paths, evidence.environment()
             ),
             watch=self._watch,
             end_tasks=lambda steps: self._actions.end_tasks(self._number, steps),
             poll_s=config.poll_s,
+            skip_looks=SKIP_NEAR_LIMIT if self._job.before_limit else SKIP,
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._look.nodes),
             on_terminated=lambda: journal.add("terminated", attempt=self._number),
-            on_started=lambda listener: self._listen(listener, hang),
+            on_started=lambda listener: self._listen(listener, hang, evidence),
+            evidence=evidence,
+            fenced=lambda: self._fence.found,
+            end_now=lambda: self._actions.end_now(self._number),
         )
         journal.add("step_start", attempt=self._number, command=shlex.join(argv))
         self.started, self._step_began = True, time.monotonic()
-        end = hang.ended(run_step(plan, self._tools.signals))
+        try:
+            end = hang.ended(evidence.ended(run_step(plan, self._tools.signals)))
+        finally:
+            self._fence.stop()
         self.last_code = end.exit_code
+        self._fence.check(self._number)
         journal.add(
             "step_end",
             attempt=self._number,
@@ -189,13 +228,16 @@ class AttemptLoop:
             wall_s=round(end.ended_at - end.started_at, 3),
             how=end.how,
             terminated=end.terminated,
+            whole=end.whole,
         )
         return end
 
-    def _listen(self, listener: Listener, hang: HangWatch) -> None:
+    def _listen(self, listener: Listener, hang: HangWatch, evidence: FailureEvidence) -> None:
         hang.listen(listener)
+        evidence.listen(listener)
         self._slow = SlowWatch()
         listener.hear = self._slow.hear
+        self._fence.watch(self._number, self._tools.signals.wake)
 
     def _report_slowdown(self, snapshot: JobSnapshot) -> None:
         found = self._slow.take()
@@ -220,24 +262,25 @@ class AttemptLoop:
         if not fatal:
             self._proved = self._proved or self._search.proved(time.monotonic() - self._step_began)
             why = self._proved or self._limit.look(snapshot.job, time.time())
+            why = why or self._degraded.look(snapshot, time.monotonic())
             return why or (self._hang.look(snapshot.job, time.monotonic()) if self._hang else "")
-        return f"bad node: {', '.join(map(str, fatal))}"
+        if self._evidence:
+            self._evidence.lost = frozenset(fault.node for fault in fatal if fault.is_gone)
+        return f"{BAD_NODE}{', '.join(map(str, fatal))}"
 
     def _after(self, end: StepEnd, choice: Choice, history: Sequence[JournalAttempt]) -> int | None:
-        decision = self._limit.ended(end)
+        decision = self._limit.ended(end) or self._degraded.ended(end)
         if decision is not None and not self._look.look().ended_by_slurm:
-            return self._actions.at_limit(decision, self._number, code=end.exit_code)
+            return self._actions.without_evidence(decision, self._number, code=end.exit_code)
         if end.status == 0 and not end.ended_why:
             return self._succeeded(end)
         say(f"step ended: {end.how}")
-        snapshot = self._look.look_with_incidents()
-        if not end.terminated:
-            snapshot = look_until_fatal(
-                self._look.look_with_incidents,
-                wait_s=self._tools.config.evidence_wait_s,
-                clock=time.monotonic,
-                sleep=self._control.sleep,
-            )
+        snapshot = look_until_fatal(
+            lambda: self._control.answered(self._look.look_with_incidents),
+            wait_s=0.0 if end.terminated else self._tools.config.evidence_wait_s,
+            clock=time.monotonic,
+            sleep=self._control.sleep,
+        )
         if snapshot.ended_by_slurm or self._tools.signals.terminated:
             return self._actions.ended_by_others(self._number, end, snapshot)
         if (end.cancelled_step or end.user_signal) and self._look.are_nodes_healthy(snapshot):
@@ -275,7 +318,7 @@ class AttemptLoop:
     def _succeeded(self, end: StepEnd) -> int:
         """Exit code 0 is success only if Slurm has not ended the job: in a job that is cancelled,
         requeued or out of time, ranks may ignore SIGTERM, or save and exit with 0."""
-        snapshot = self._look.look()
+        snapshot = self._control.answered(self._look.look)
         if snapshot.ended_by_slurm:
             say(f"step ended: {end.how}")
             return self._actions.ended_by_others(self._number, end, snapshot)

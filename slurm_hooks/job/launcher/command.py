@@ -22,6 +22,7 @@ from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.attempt_loop import AttemptLoop
 from slurm_hooks.job.launcher.inputs import Job, Tools
+from slurm_hooks.job.launcher.time_limit import BeforeLimit, signal_number
 from slurm_hooks.job.launcher.time_limit import parse as parse_before_limit
 from slurm_hooks.job.log import say
 from slurm_hooks.job.resume.argument import (
@@ -66,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         prog="holdfast run",
         usage="holdfast run [--checkpoints DIR] [--path-map HOST:CONTAINER] "
-        "[--continue [SIGNAL@]SECONDS] [--hang-timeout SECONDS] -- CMD …",
+        "[--continue [SIGNAL@]SECONDS] [--hang-timeout SECONDS] [--checkpoint-signal SIGNAL] -- CMD …",
         description="Run a job's command, and restart it elsewhere when a node fails.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -89,6 +90,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="[SIGNAL@]SECONDS",
         help="so long before the time limit: send the signal to the command, requeue the job after its "
         "next checkpoint",
+    )
+    parser.add_argument(
+        "--checkpoint-signal",
+        metavar="SIGNAL",
+        help="the signal at which the command writes a checkpoint, before the job leaves a degraded node "
+        "(default: that of --continue)",
     )
     parser.add_argument(
         "--hang-timeout",
@@ -135,8 +142,16 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
         checkpoints=checkpoints,
         paths=paths,
         before_limit=before_limit,
+        checkpoint_signal=_checkpoint_signal(args.checkpoint_signal, before_limit),
         hang_timeout_s=None if args.hang_timeout is None else _hang_timeout_s(args.hang_timeout),
     )
+
+
+def _checkpoint_signal(name: str | None, before_limit: BeforeLimit | None) -> int | None:
+    """Raises ``UsageError``."""
+    if name is None:
+        return before_limit.signal if before_limit else None
+    return signal_number(name, f"--checkpoint-signal {name}")
 
 
 def _hang_timeout_s(text: str) -> float:

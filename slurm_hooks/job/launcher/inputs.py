@@ -19,7 +19,8 @@ from slurm_hooks.settings.notify import NotifyConfig
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The command line of ``holdfast run`` in a job. ``paths``: how paths differ in its container.
-    ``before_limit``: ``--continue``. ``hang_timeout_s``: ``--hang-timeout``, None: as the site says.
+    ``before_limit``: ``--continue``. ``checkpoint_signal``: asks the command for a checkpoint; None: nothing does.
+    ``hang_timeout_s``: ``--hang-timeout``, None: as the site says.
     """
 
     context: JobContext
@@ -28,6 +29,7 @@ class Job:
     paths: PathMap = NO_CONTAINER
     before_limit: BeforeLimit | None = None
     hang_timeout_s: float | None = None
+    checkpoint_signal: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from holdfast.errors import CommandError, Unavailable
 from holdfast.policy.job.excluded_nodes import Exclusion
@@ -13,6 +14,9 @@ from slurm_hooks.job.agent_socket import AgentLink
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.launcher.inputs import Tools
 from slurm_hooks.job.log import say
+from slurm_hooks.job.outcome.node_faults import JobSnapshot, look_until_answered
+
+T = TypeVar("T")
 
 _AFTER_REQUEUE_S = 60.0
 """Slurm ends the batch script within KillWait. Until then the script must not continue."""
@@ -29,6 +33,8 @@ class JobControl:
         self._agent = AgentLink(tools.run_dir, warn=say)
         self.exclusion = Exclusion()
         """How the agent changes the job's ExcNodeList when the job is requeued."""
+        self.superseded: Callable[[], bool] = lambda: False
+        """Whether a newer attempt has begun, which a request would end."""
         self.launchers_killed = 0
         """How often in a row the launcher of this job was killed before this one."""
 
@@ -66,33 +72,69 @@ class JobControl:
 
     def _disable_requeue(self, otherwise: str) -> None:
         try:
-            self._tools.slurm.disable_requeue(self._context.job_id)
+            self.while_silent(
+                self._unless_superseded(
+                    lambda: self._tools.slurm.disable_requeue(self._context.job_id)
+                )
+            )
         except CommandError as error:
             say(f"{otherwise} ({error.problem})")
 
     def requeue(self) -> bool:
         """Requeues the job. The marker comes first, since Slurm answers with SIGTERM. False: Slurm
-        refused.
+        refused, or it never answered and no agent has the marker.
         """
-        self._send(markers.REQUEUE, _BEFORE_REQUEUE_S)
-        return self._request("requeue", lambda: self._tools.slurm.requeue(self._context.job_id))
+        told = self._send(markers.REQUEUE, _BEFORE_REQUEUE_S)
+        slurm, job_id = self._tools.slurm, self._context.job_id
+        return self._request(
+            "requeue", lambda: slurm.requeue(job_id), self._is_requeued, agent_goes_on=told
+        )
 
     def hold(self, why: str) -> bool:
         """Requeues and holds the job. False: Slurm refused."""
         self._send(markers.FINISHED, for_s=_BEFORE_REQUEUE_S)
         return self._request("hold", lambda: self._tools.slurm.hold(self._context.job_id, why))
 
-    def _request(self, what: str, call: Callable[[], None]) -> bool:
+    def _request(
+        self,
+        what: str,
+        call: Callable[[], None],
+        is_done: Callable[[], bool] = lambda: False,
+        *,
+        agent_goes_on: bool = False,
+    ) -> bool:
+        """``is_done``: an earlier request without an answer was carried out. ``agent_goes_on``: an agent makes
+        the same request once slurmctld answers."""
         try:
-            self._retry_while_silent(call)
+            self.while_silent(self._unless_superseded(call))
+        except Unavailable as error:
+            # Slurm's SIGTERM shows that it has carried out the request, and was slow to say so.
+            if self._tools.signals.terminated or agent_goes_on:
+                return True
+            say(f"no answer to the {what}: {error.problem}")
+            return False
         except CommandError as error:
-            if _ended_by_signal(error):
+            if _ended_by_signal(error) or self.superseded() or is_done():
                 return True
             say(f"Slurm refused the {what}: {error.output.strip() or error.problem}")
             return False
         return True
 
-    def _retry_while_silent(self, call: Callable[[], None]) -> None:
+    def _unless_superseded(self, call: Callable[[], None]) -> Callable[[], None]:
+        """A newer attempt may begin while slurmctld does not answer."""
+        return lambda: None if self.superseded() else call()
+
+    def _is_requeued(self) -> bool:
+        """Slurm refuses to requeue a job that it has requeued already."""
+        try:
+            job = self._tools.slurm.job(self._context.job_id)
+        except CommandError:
+            return False
+        if job is None:
+            return False
+        return job.restarts > self._context.restarts or "PENDING" in job.state.split("+")
+
+    def while_silent(self, call: Callable[[], T]) -> T:
         """Retries while slurmctld does not answer. Raises the last error after ``slurm_patience_s``."""
         end = time.monotonic() + self._tools.config.slurm_patience_s
         pause_s = 1.0
@@ -105,6 +147,16 @@ class JobControl:
                 say(f"slurmctld does not answer ({error.problem}); retrying in {pause_s:g} s")
                 self.sleep(pause_s)
                 pause_s = min(30.0, pause_s * 2)
+
+    def answered(self, look: Callable[[], JobSnapshot]) -> JobSnapshot:
+        """What ``look`` returns once slurmctld answers; what there is after ``slurm_patience_s``."""
+        return look_until_answered(
+            look,
+            patience_s=self._tools.config.slurm_patience_s,
+            clock=time.monotonic,
+            sleep=self.sleep,
+            stop=lambda: self._tools.signals.terminated,
+        )
 
     def sleep(self, seconds: float) -> None:
         """Sleeps; a signal ends the sleep early."""

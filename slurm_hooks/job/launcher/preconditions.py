@@ -4,9 +4,11 @@ earlier run of the job, and no other job runs with the same checkpoint folder.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from holdfast.errors import CommandError
 from holdfast.policy.job.facts import JobDecision, Next
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
@@ -17,8 +19,12 @@ from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.log import say
 from slurm_hooks.job.past_attempts import JournalAttempt
 from slurm_hooks.job.resume import checkpoint_choice
-from slurm_hooks.job.resume.shared_folder import other_job
+from slurm_hooks.job.resume.shared_folder import is_undecided, other_job
 from slurm_hooks.job.resume.storage_wait import choose_when_readable, wait_until_readable
+
+_SETTLES_S = 10.0
+"""How long to wait for a job that started at the same time, until it has a step or has ended."""
+_LOOK_S = 0.2
 
 
 class Preconditions:
@@ -59,7 +65,7 @@ class Preconditions:
         context = self._job.context
         if self._checked:
             return None
-        other = other_job(self._tools.journal.path, context, self._tools.slurm)
+        other = self._other_job()
         self._checked = other is None
         if other is None:
             return None
@@ -69,6 +75,19 @@ class Preconditions:
             "array DIR/$SLURM_ARRAY_TASK_ID"
         )
         return JobDecision(next=Next.HOLD if context.restarts else Next.FAIL, why=why)
+
+    def _other_job(self) -> int | None:
+        journal, context = self._tools.journal.path, self._job.context
+        end = time.monotonic() + _SETTLES_S
+        while is_undecided(journal, context) and time.monotonic() < end:
+            if not self._pause(_LOOK_S):
+                break
+        try:
+            return self._control.while_silent(
+                lambda: other_job(journal, context, self._tools.slurm)
+            )
+        except CommandError:
+            return None
 
     def choice(self, history: Sequence[JournalAttempt], number: int) -> Choice:
         """The checkpoint for attempt ``number``; waits while a transient error hides a better one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 from slurm_hooks.job.launcher.inputs import Job, Tools, attempt_id
@@ -32,6 +33,14 @@ class RemainingTasks:
             )
         except OSError as error:
             say(f"srun: {error.strerror}; Slurm ends them after KillWait")
+
+    def end_now(self, attempt: int) -> None:
+        """Ends all of the attempt: on this node by SIGKILL, elsewhere as ``end`` if slurmctld answers. Another
+        process's environment, by which it is found, may not be readable for ever: nobody waits."""
+        here = (self._id(attempt),)
+        threading.Thread(target=kill_tasks.end_here, args=here, daemon=True, name="end").start()
+        if self._job.context.node_count > 1:
+            self.end(attempt, frozenset())
 
     def end_leftovers(self, attempt: int) -> None:
         """Ends processes that the attempt left on this node: ranks started without srun, or an srun

@@ -15,7 +15,7 @@ from holdfast.policy.job.facts import JobDecision, Next
 from holdfast.slurm.client import SlurmJob
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
 from slurm_hooks.job.log import say
-from slurm_hooks.job.outcome.checkpoints_left import Left
+from slurm_hooks.job.outcome.checkpoints_left import Left, is_other
 from slurm_hooks.job.step.child import FORWARDED
 from slurm_hooks.job.step.run_step import StepEnd
 
@@ -47,10 +47,16 @@ def parse(text: str) -> BeforeLimit:
 
 
 def _number(name: str, text: str) -> int:
-    number = int(name) if name.isdecimal() else getattr(signal, f"SIG{name.upper()}", None)
+    return signal_number(name, f"--continue {text}")
+
+
+def signal_number(name: str, option: str) -> int:
+    """The signal that asks for a checkpoint. Raises ``UsageError``; ``option``: as it was given."""
+    word = name.upper().removeprefix("SIG")
+    number = int(name) if name.isdecimal() else getattr(signal, f"SIG{word}", None)
     if number not in FORWARDED or number in (signal.SIGTERM, signal.SIGINT):
         raise UsageError(
-            f"--continue {text}: {name} is not a signal that a program can use for this; USR1 or USR2 "
+            f"{option}: {name} is not a signal that a program can use for this; USR1 or USR2 "
             "are usual"
         )
     return int(number)
@@ -81,7 +87,7 @@ class TimeLimit:
         found = self._left()
         if not self._reached:
             self._begin(found.newest, left_s, job.requeue)
-        elif job.requeue and (_is_other(found.newest, self._before) or left_s <= RESERVE_S):
+        elif job.requeue and (is_other(found.newest, self._before) or left_s <= RESERVE_S):
             self._end(found, left_s)
         return self._why
 
@@ -130,12 +136,6 @@ class TimeLimit:
         return JobDecision(
             next=Next.FAIL, why="it ended by the signal of --continue without a new checkpoint"
         )
-
-
-def _is_other(newest: Checkpoint | None, before: Checkpoint | None) -> bool:
-    if newest is None:
-        return False
-    return before is None or (newest.path, newest.changed_at) != (before.path, before.changed_at)
 
 
 def _text(newest: Checkpoint | None, left_s: float | None) -> str:

@@ -50,6 +50,13 @@ def left(folder: Path, choice: Choice) -> Left:
     return Left(newest=choice.chosen, progressed=progressed)
 
 
+def is_other(newest: Checkpoint | None, before: Checkpoint | None) -> bool:
+    """Whether ``newest`` was written after ``before`` was the newest one."""
+    if newest is None:
+        return False
+    return before is None or (newest.path, newest.changed_at) != (before.path, before.changed_at)
+
+
 def _is_chosen(candidate: Candidate, choice: Choice) -> bool:
     return choice.chosen is not None and candidate.path == choice.chosen.path
 

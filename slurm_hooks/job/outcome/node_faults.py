@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.errors import CommandError
+from holdfast.errors import CommandError, NotInstalled, Unavailable
 from holdfast.faults import severity_of
 from holdfast.node_states import JOBS_LOST
 from holdfast.reason import Reason
@@ -15,6 +15,8 @@ from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import Severity, SlurmName
 
 _PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 10.0
+DOWN = "DOWN"
 
 ENDED_BY_SLURM = frozenset(
     {
@@ -55,6 +57,11 @@ class NodeFault:
     out_of_service: bool = True
     usable_again: bool = False
 
+    @property
+    def is_gone(self) -> bool:
+        """No process can be asked there: the node is DOWN, or has lost the job's processes."""
+        return self.code == DOWN or self.usable_again
+
     def record(self) -> dict[str, object]:
         """For the journal."""
         return {
@@ -74,7 +81,7 @@ class NodeFault:
 def fault_of(node: SlurmNode) -> NodeFault | None:
     """The fault of a node according to Slurm or Holdfast. A person's drain is no fault (rule 3)."""
     if node.states & JOBS_LOST:
-        return NodeFault(node=node.name, code="DOWN", detail=node.reason, fatal=True)
+        return NodeFault(node=node.name, code=DOWN, detail=node.reason, fatal=True)
     reason = Reason.parse(node.reason) if node.drained_flag else None
     if reason is None:
         return None
@@ -99,11 +106,15 @@ def faults(nodes: Sequence[SlurmNode]) -> tuple[NodeFault, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSnapshot:
-    """The job and its nodes' faults as slurmctld reports them; ``None``: no answer (rule 2)."""
+    """The job and its nodes' faults as slurmctld reports them; ``None``: no answer (rule 2).
+
+    ``silent``  slurmctld did not answer, and may do so later. False with ``job`` None: it knows no such job.
+    """
 
     job: SlurmJob | None
     faults: tuple[NodeFault, ...] | None
     nodes: tuple[SlurmNode, ...] = ()
+    silent: bool = False
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
@@ -121,15 +132,22 @@ class JobSnapshot:
 
 def read_snapshot(slurm: SlurmClient, job_id: int, nodes: Sequence[SlurmName]) -> JobSnapshot:
     """Queries slurmctld once. Never raises."""
+    job, silent = None, False
     try:
         job = slurm.job(job_id)
-    except CommandError:
-        job = None
+    except CommandError as error:
+        silent = _may_answer_later(error)
     try:
         found = tuple(slurm.nodes(nodes))
-    except CommandError:
-        return JobSnapshot(job=job, faults=None)
-    return JobSnapshot(job=job, faults=faults(found), nodes=found)
+    except CommandError as error:
+        silent = silent or _may_answer_later(error)
+        return JobSnapshot(job=job, faults=None, silent=silent)
+    return JobSnapshot(job=job, faults=faults(found), nodes=found, silent=silent)
+
+
+def _may_answer_later(error: CommandError) -> bool:
+    """Without scontrol on this node there never was an answer, so no attempt waits for one."""
+    return isinstance(error, Unavailable) and not isinstance(error, NotInstalled)
 
 
 def spare_nodes(slurm: SlurmClient, job_nodes: Collection[SlurmName]) -> int | None:
@@ -148,6 +166,28 @@ def with_lost(snapshot: JobSnapshot, lost: Sequence[NodeFault]) -> JobSnapshot:
     known = {fault.node for fault in snapshot.faults or () if fault.fatal}
     more = tuple(fault for fault in lost if fault.node not in known)
     return replace(snapshot, faults=(*more, *(snapshot.faults or ()))) if more else snapshot
+
+
+def look_until_answered(
+    look_once: Callable[[], JobSnapshot],
+    *,
+    patience_s: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    stop: Callable[[], bool],
+) -> JobSnapshot:
+    """Looks again while slurmctld does not answer, for ``patience_s`` or until ``stop``.
+
+    What follows an attempt depends on the job and its nodes: without them a job of ``--no-requeue`` would
+    be restarted, or one that was cancelled.
+    """
+    end, pause_s = clock() + patience_s, _PAUSE_S
+    while True:
+        snapshot = look_once()
+        if not snapshot.silent or stop() or clock() + pause_s > end:
+            return snapshot
+        sleep(pause_s)
+        pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
 
 
 def look_until_fatal(

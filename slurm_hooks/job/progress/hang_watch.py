@@ -6,7 +6,6 @@ comparisons for each look at its nodes.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -39,10 +38,8 @@ _IDLE = 0.02
 """Of a core, of all processes of the attempt on this node together."""
 _AGAIN_S = 600.0
 _EXPLAINS = frozenset({Kind.GPU, Kind.NETWORK, Kind.HOST, Kind.STORAGE})
-PYTHON_STACKS = "PYTHONFAULTHANDLER"
-"""With this variable Python has a handler for SIGABRT that prints the stacks of all threads."""
 
-Collect = Callable[[AttemptId, Sequence[str], Callable[[], bool]], Collected | None]
+Collect = Callable[[AttemptId, Sequence[str], Callable[[], bool], float], Collected | None]
 
 
 class HangWatch:
@@ -60,7 +57,8 @@ class HangWatch:
         """``say`` writes a line to the job's log."""
         self._attempt, self._nodes, self._limits = attempt, nodes, limits
         self._say, self._collect = say, collect
-        self._silence = Silence(time.monotonic())
+        self._began = time.monotonic()
+        self._silence = Silence(self._began)
         self._folder = Abandonable(lambda: folder_state(checkpoints), _STORAGE_S)
         self._idle = _Idleness(attempt)
         self._listener: Listener | None = None
@@ -70,12 +68,6 @@ class HangWatch:
         self._why = ""
         self._found = Diagnosis.none()
         self._collecting, self._done = threading.Event(), threading.Event()
-
-    def environment(self) -> dict[str, str]:
-        """More variables for the command, where it may be ended for a hang."""
-        return (
-            {PYTHON_STACKS: os.environ.get(PYTHON_STACKS) or "1"} if self._limits.timeout_s else {}
-        )
 
     def listen(self, listener: Listener) -> None:
         """``listener``: hears the attempt's output."""
@@ -125,7 +117,10 @@ class HangWatch:
         self._collecting.set()
         try:
             collected = self._collect(
-                self._attempt, self._nodes, lambda: listener.heard_at != heard_at
+                self._attempt,
+                self._nodes,
+                lambda: listener.heard_at != heard_at,
+                time.monotonic() - self._began,
             )
             if collected is None:
                 self._collecting.clear()
@@ -151,10 +146,11 @@ class HangWatch:
         )
 
     def _save(self, title: str, collected: Collected, output: bytes) -> None:
-        path = collection.path_of(Path(self._attempt.journal), self._attempt)
+        path = collection.path_of(self._attempt, "hang")
 
         def write() -> bool:
             collection.save(path, title, collected, self._nodes, output)
+            collection.remove_old_dumps(self._attempt)
             return True
 
         if Abandonable(write, _STORAGE_S).result():

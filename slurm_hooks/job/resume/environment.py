@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.resume.argument import NO_CONTAINER, PathMap
-from slurm_hooks.job.step.run_step import KILL_ON_BAD_EXIT
+from slurm_hooks.job.step.termination import KILL_ON_BAD_EXIT
 
 NO_MORE: Mapping[str, str] = {}
 _STEP = frozenset({"SLURM_STEP_ID", "SLURM_STEPID"})

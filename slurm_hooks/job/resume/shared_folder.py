@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.adapters import jsonl, safe_file
-from holdfast.errors import CommandError
 from holdfast.records.job_journal import Event, last
 from holdfast.slurm.client import SlurmClient
 from slurm_hooks.job.environment import JobContext
@@ -24,23 +24,48 @@ _TAIL_BYTES = 64 << 10
 _RUNNING = frozenset({"RUNNING", "SUSPENDED"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Other:
+    """A job with this folder whose journal has no end. ``began``: its last run; ``has_step``: its last attempt
+    has started a step; ``goes``: it has been requeued since."""
+
+    job_id: int
+    began: float
+    has_step: bool
+    goes: bool
+
+    def is_before(self, context: JobContext) -> bool:
+        return (self.began, self.job_id) < (context.started_at, context.job_id)
+
+
 def other_job(journal: Path, context: JobContext, slurm: SlurmClient) -> int | None:
-    """The job that has been running with this folder since before this one; None: none is known."""
-    for job_id, began in _unfinished(journal):
-        if (began, job_id) < (context.started_at, context.job_id):
-            try:
-                job = slurm.job(job_id)
-            except CommandError:
-                return None
+    """The job that runs with this folder: since before this one, or one that started later and was faster.
+    None: none is known. Raises CommandError.
+
+    Each job writes its journal and then looks. Of two that start together at least one sees the other: the
+    later one does not start. Where it has looked before the other one wrote, that one sees its step.
+    """
+    for other in _unfinished(journal):
+        if other.is_before(context) or other.has_step:
+            job = slurm.job(other.job_id)
             started = job.start_at.timestamp() if job and job.start_at else 0.0
             # Another start time: Slurm has given the number to another job meanwhile.
-            if job and job.state in _RUNNING and abs(started - began) < 2:
-                return job_id
+            if job and job.state in _RUNNING and abs(started - other.began) < 2:
+                return other.job_id
     return None
 
 
-def _unfinished(journal: Path) -> Iterator[tuple[int, float]]:
-    """Other jobs whose journals have no end, and when their last run began."""
+def is_undecided(journal: Path, context: JobContext) -> bool:
+    """Whether a job that started later may be about to start a step, because it has looked before this one
+    wrote its journal."""
+    return any(
+        not (other.is_before(context) or other.has_step or other.goes)
+        for other in _unfinished(journal)
+    )
+
+
+def _unfinished(journal: Path) -> Iterator[_Other]:
+    """Other jobs whose journals have no end."""
     for job_id, path in _others(journal):
         try:
             opened = safe_file.open_regular(path)
@@ -51,7 +76,10 @@ def _unfinished(journal: Path) -> Iterator[tuple[int, float]]:
             continue
         began = _began(events)
         if began and events[-1].get("event") != "finish":
-            yield job_id, began
+            names = [event.get("event") for event in events]
+            latest = names[len(names) - names[::-1].index("attempt") :]
+            has_step, goes = "step_start" in latest, "requeue" in latest
+            yield _Other(job_id=job_id, began=began, has_step=has_step, goes=goes)
 
 
 def _began(events: Iterable[Event]) -> float:

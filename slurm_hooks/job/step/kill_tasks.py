@@ -1,4 +1,4 @@
-"""Sends SIGKILL to this user's tasks of one attempt of a job on this node: ``python -m
+"""Ends this user's tasks of one attempt of a job on this node by SIGKILL: ``python -m
 slurm_hooks.job.step.kill_tasks JOB JOURNAL ATTEMPT [STEP …]``.
 
 The launcher runs it on each node of the job by ``srun --overlap``. While slurmstepd waits for
@@ -10,6 +10,7 @@ the kernel needs neither of them.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -20,7 +21,10 @@ from functools import partial
 from pathlib import Path
 
 from slurm_hooks.job.step.overlap_step import python_code
-from slurm_hooks.node.process import environment, process_state, send
+from slurm_hooks.node.process import catches, environment, process_state, send
+
+_STACKS_S = 1.0
+"""After SIGABRT, for the stacks of Python programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,11 @@ def end_leftovers(
     _send(processes(procfs, attempt), signal.SIGKILL, procfs)
 
 
+def end_here(attempt: AttemptId, procfs: Path = Path("/proc")) -> None:
+    """Sends SIGKILL to all processes of the attempt on this node."""
+    _send(processes(procfs, attempt), signal.SIGKILL, procfs)
+
+
 def _send(targets: Iterable[AttemptProcess], number: int, procfs: Path = Path("/proc")) -> None:
     for process in targets:
         with suppress(PermissionError):
@@ -98,6 +107,44 @@ def _send(targets: Iterable[AttemptProcess], number: int, procfs: Path = Path("/
 def _is_alive(process: AttemptProcess, procfs: Path) -> bool:
     now = process_state(process.pid, str(procfs))
     return now is not None and now[1] == process.start
+
+
+def abort(procfs: Path, targets: Iterable[AttemptProcess]) -> list[AttemptProcess]:
+    """Sends SIGABRT to those processes that have a handler for it: Python's faulthandler then prints the stacks
+    of all threads, also while the program is inside a library. Returns these processes."""
+    sent = []
+    for process in targets:
+        if not catches(procfs, process.pid, signal.SIGABRT):
+            continue
+        _prevent_core_file(process.pid)
+        with suppress(PermissionError):
+            if send(process.pid, signal.SIGABRT, partial(_is_alive, process, procfs)):
+                sent.append(process)
+    return sent
+
+
+def _prevent_core_file(pid: int) -> None:
+    """The memory of a training is large. A limit of 1 byte also prevents a core that is piped to a program
+    (core(5))."""
+    with suppress(OSError, ValueError):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_CORE)
+        soft = 1 if hard == resource.RLIM_INFINITY else min(1, hard)
+        resource.prlimit(pid, resource.RLIMIT_CORE, (soft, hard))
+
+
+def end(procfs: Path, targets: Sequence[AttemptProcess]) -> None:
+    """SIGKILL for all; those that can print their stacks do so before."""
+    printing = abort(procfs, targets)
+    _send((process for process in targets if process not in printing), signal.SIGKILL, procfs)
+    until = time.monotonic() + _STACKS_S
+    while any(_runs(process, procfs) for process in printing) and time.monotonic() < until:
+        time.sleep(0.02)
+    _send(printing, signal.SIGKILL, procfs)
+
+
+def _runs(process: AttemptProcess, procfs: Path) -> bool:
+    now = process_state(process.pid, str(procfs))
+    return now is not None and now[1] == process.start and now[0] not in "ZX"
 
 
 def command(attempt: AttemptId, steps: Collection[str] = ()) -> list[str]:
@@ -112,7 +159,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     job, journal, number, *steps = sys.argv[1:] if argv is None else argv
     attempt = AttemptId(job_id=int(job), journal=journal, attempt=int(number))
     own_step = os.environ.get("SLURM_STEP_ID", "")
-    _send(tasks(Path("/proc"), attempt, own_step, steps), signal.SIGKILL)
+    procfs = Path("/proc")
+    end(procfs, list(tasks(procfs, attempt, own_step, steps)))
     return 0
 
 

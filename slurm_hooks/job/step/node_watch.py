@@ -6,17 +6,18 @@ import threading
 import time
 from collections.abc import Callable
 
-_SETTLED_S = 600.0
+SETTLED_S = 120.0
 _PRINTS_S = 30.0
-_SKIP = 5
+SKIP, SKIP_NEAR_LIMIT = 11, 5
+"""Looks that are left out in a row; with ``--continue``, whose time limit must not be missed."""
 
 
 class Watch:
     """Calls ``look`` every ``poll_s`` in a thread, so that a slow slurmctld delays neither signals nor
     output.
 
-    After ten minutes a look costs more than it finds while the job prints something (``heard_at``,
-    ``time.monotonic``): then only every sixth is done.
+    After two minutes a look costs more than it finds while the job prints something (``heard_at``,
+    ``time.monotonic``): then ``skip`` of them in a row are left out.
     """
 
     def __init__(
@@ -25,8 +26,10 @@ class Watch:
         poll_s: float,
         wake: Callable[[], None],
         heard_at: Callable[[], float],
+        skip: int = SKIP,
     ) -> None:
         self.why = ""
+        self._skip = skip
         self._look, self._poll_s, self._wake = look, poll_s, wake
         self._heard_at, self._started_at = heard_at, time.monotonic()
         self.skipped = 0
@@ -47,9 +50,9 @@ class Watch:
 
     def may_skip(self, now: float) -> bool:
         """Whether the next look can be left out; ``skipped``: how many were, in a row."""
-        settled = now - self._started_at > _SETTLED_S
+        settled = now - self._started_at > SETTLED_S
         prints = now - self._heard_at() < max(_PRINTS_S, 2 * self._poll_s)
-        return settled and prints and self.skipped < _SKIP
+        return settled and prints and self.skipped < self._skip
 
     def stop(self) -> None:
         self._stop.set()

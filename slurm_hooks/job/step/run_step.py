@@ -9,7 +9,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -21,8 +21,8 @@ from slurm_hooks.job.step.child import FORWARDED, Child
 from slurm_hooks.job.step.node_watch import Watch
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.srun_output import TaskFailure
+from slurm_hooks.job.step.termination import StepPlan, Termination
 
-KILL_ON_BAD_EXIT = "SLURM_KILL_BAD_EXIT"
 _USER_SIGNALS = (
     *(signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
     *(signal.SIGUSR1, signal.SIGUSR2),
@@ -44,6 +44,8 @@ class StepEnd:
     ``cancelled_step``  number of the step that a user cancelled (``scancel JOB.STEP``, ``scancel -s
                         TERM JOB``) while the job continues; empty: none, or srun had other errors.
     ``found``           the cause in its output.
+    ``whole``           all its tasks have ended, as srun says: it ended by itself and reported no node as
+                        lost.
     """
 
     status: int
@@ -54,6 +56,7 @@ class StepEnd:
     terminated: bool = False
     cancelled_step: str = ""
     found: Diagnosis = field(default_factory=Diagnosis.none)
+    whole: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -82,37 +85,6 @@ class StepEnd:
         if self.failures:
             return str(self.failures[0])
         return f"signal {-self.status}" if self.status < 0 else f"exit code {self.status}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepPlan:
-    """What to run and how to end it.
-
-    ``watch`` is called every ``poll_s`` in its own thread and returns why the step must end, or an
-    empty string. ``end_tasks`` starts the SIGKILL of the tasks of these steps (empty: of all) and
-    returns at once. ``last_kill_s`` later srun itself is killed, since it waits for lost nodes.
-    ``rank_hosts``: rank → node, where the job's options tell it. ``on_terminated`` is called once in a
-    thread of its own when the launcher has received SIGTERM or SIGINT. ``on_started`` is given what hears
-    the step's output.
-    """
-
-    argv: Sequence[str]
-    env: Mapping[str, str]
-    watch: Callable[[], str]
-    end_tasks: Callable[[frozenset[str]], None]
-    poll_s: float
-    end_grace_s: float
-    last_kill_s: float = 10.0
-    rank_hosts: Mapping[int, str] = field(default_factory=dict)
-    on_terminated: Callable[[], None] = lambda: None
-    on_started: Callable[[Listener], None] = lambda _: None
-
-    @property
-    def tolerates_failures(self) -> bool:
-        """True when the user wants the other ranks to continue after a failure: elastic launchers,
-        restarts within the process."""
-        option = "--kill-on-bad-exit=0" in self.argv or "-K0" in self.argv
-        return option or self.env.get(KILL_ON_BAD_EXIT) == "0"
 
 
 class StepSignals:
@@ -165,64 +137,6 @@ class StepSignals:
         return taken
 
 
-class _Termination:
-    """The stages that end a step: SIGTERM to the group, SIGKILL to the tasks, SIGKILL to srun.
-
-    After a rank's failure only the tasks and the srun of its own step are ended: a script (``srun
-    probe || true``) may tolerate the failure and continue with another step.
-    """
-
-    def __init__(self, child: Child, plan: StepPlan) -> None:
-        self._child, self._plan = child, plan
-        self._stages: list[tuple[float, Callable[[], None]]] = []
-        self._handled: frozenset[str] | None = None
-        self.why = ""
-
-    def for_node(self, why: str, now: float) -> None:
-        """Ends the whole command; SIGTERM comes first."""
-        if self._stages or self.why == why:
-            return
-        self.why = why
-        self._child.ending_step = True
-        self._child.signal(signal.SIGTERM)
-        self._begin(now, frozenset, lambda: self._child.signal(signal.SIGKILL))
-
-    def for_task_failures(self, now: float) -> None:
-        """Ends the step of a failed task. No SIGTERM: srun ends the step already, unless configured
-        not to."""
-        if (
-            self._stages
-            or self._plan.tolerates_failures
-            or self._handled == frozenset(self._child.ended_steps)
-        ):
-            return
-        self.why = str(self._child.failures[0])
-        sruns = self._child.sruns()
-        self._begin(now, self._new_steps, lambda: self._child.kill(sruns))
-
-    def _new_steps(self) -> frozenset[str]:
-        before = self._handled or frozenset()
-        self._handled = frozenset(self._child.ended_steps)
-        return self._handled - before
-
-    def _begin(
-        self, now: float, steps: Callable[[], frozenset[str]], last: Callable[[], None]
-    ) -> None:
-        grace_end = now + self._plan.end_grace_s
-        self._stages = [
-            (grace_end, lambda: self._plan.end_tasks(steps())),
-            (grace_end + self._plan.last_kill_s, last),
-        ]
-
-    def wait_s(self, now: float) -> float | None:
-        return max(0.0, self._stages[0][0] - now) if self._stages else None
-
-    def advance(self, now: float) -> None:
-        while self._stages and now >= self._stages[0][0]:
-            self._child.ending_step = True
-            self._stages.pop(0)[1]()
-
-
 def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     """Runs the step and returns when it has ended. Raises OSError when it cannot be started."""
     started_at = time.time()
@@ -230,8 +144,8 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
     child = Child(plan.argv, plan.env, time.time, listener.stderr)
     listener.start(child.pid)
     plan.on_started(listener)
-    watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at)
-    ending = _Termination(child, plan)
+    watch = Watch(plan.watch, plan.poll_s, signals.wake, lambda: listener.heard_at, plan.skip_looks)
+    ending = Termination(child, plan, signals.wake)
     try:
         status = _follow(child, watch, ending, signals, plan.on_terminated)
     finally:
@@ -242,11 +156,16 @@ def run_step(plan: StepPlan, signals: StepSignals) -> StepEnd:
         started_at=started_at,
         ended_at=time.time(),
         failures=tuple(child.failures),
-        ended_why="" if child.failures and not watch.why else ending.why,
+        ended_why="" if child.failures and not (watch.why or plan.fenced()) else ending.why,
         terminated=signals.terminated,
         cancelled_step=_cancelled_step(child),
         found=listener.finish(),
+        whole=not (ending.killed or signals.terminated or _lost_something(child)),
     )
+
+
+def _lost_something(child: Child) -> bool:
+    return child.srun_error and not child.aborted_itself
 
 
 def _cancelled_step(child: Child) -> str:
@@ -260,7 +179,7 @@ def _cancelled_step(child: Child) -> str:
 def _follow(
     child: Child,
     watch: Watch,
-    ending: _Termination,
+    ending: Termination,
     signals: StepSignals,
     on_terminated: Callable[[], None],
 ) -> int:
@@ -275,7 +194,9 @@ def _follow(
             # The storage may not answer: nothing here waits for it.
             told = threading.Thread(target=on_terminated, daemon=True)
             told.start()
-        if watch.why:
+        if ending.if_fenced():
+            pass
+        elif watch.why:
             ending.for_node(watch.why, now)
         elif child.failures:
             ending.for_task_failures(now)
@@ -288,7 +209,7 @@ def _follow(
         reading = _wait(child, signals, reading, _timeout_s(now, ending, drain_until))
 
 
-def _timeout_s(now: float, ending: _Termination, drain_until: float | None) -> float:
+def _timeout_s(now: float, ending: Termination, drain_until: float | None) -> float:
     """At most a second, so that a lost wake-up costs a second and not the job."""
     waits = [1.0]
     stage_s = ending.wait_s(now)

@@ -18,6 +18,7 @@ _TASK_FAILURE = re.compile(
     r"(?P<core> \(core dumped\))?\s*$"
 )
 _TERMINATING = re.compile(r"srun: Terminating StepId=[\d_+]+\.(?P<step>\d+)")
+NODE_FAILURE = "Node failure"
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (?P<nodes>\S+)")
 
 _CANCELLED = re.compile(
@@ -56,7 +57,7 @@ def task_failure_in(line: str, at: float) -> TaskFailure | None:
         )
     lost = _NODE_FAILURE.search(line)
     if lost:
-        return TaskFailure(host=lost["nodes"], tasks="", how="Node failure", code=None, at=at)
+        return TaskFailure(host=lost["nodes"], tasks="", how=NODE_FAILURE, code=None, at=at)
     return None
 
 

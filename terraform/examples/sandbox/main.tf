@@ -64,7 +64,9 @@ resource "kubectl_manifest" "slurm_auth" {
     apiVersion = "v1"
     kind       = "Secret"
     metadata   = { name = "slurm-auth", namespace = local.namespace, labels = local.labels }
-    data       = { token = base64encode(var.slurm_token) }
+    data = {
+      (var.slurm_auth == "token" ? "token" : "${var.slurm_auth}.key") = var.slurm_auth == "token" ? base64encode(var.slurm_token) : var.slurm_key
+    }
   })
   server_side_apply = true
 
@@ -91,7 +93,7 @@ module "holdfast" {
   agent            = { image = var.agent_image }
 
   # The uid of the user holdfast in a box.
-  bridge = { image = var.bridge_image, poll_s = var.poll_s, uid = 2004 }
+  bridge = { image = var.bridge_image, poll_s = var.poll_s, uid = 2004, auth = var.slurm_auth }
 
   # Without a kubelet no pod starts, and there is nothing to wait for.
   wait = local.has_slurm

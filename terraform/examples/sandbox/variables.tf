@@ -45,6 +45,19 @@ variable "slurm_token" {
   sensitive   = true
 }
 
+variable "slurm_auth" {
+  description = "How the bridge's pod authenticates to Slurm: `token`, or `munge` or `slurm` with the cluster's key in a side-car."
+  type        = string
+  default     = "token"
+}
+
+variable "slurm_key" {
+  description = "The cluster's key in base64, for `slurm_auth` `munge` or `slurm`. `scripts/terraform --box` sets it in a box with pods."
+  type        = string
+  default     = ""
+  sensitive   = true
+}
+
 variable "poll_s" {
   description = "Seconds between two queries of Slurm by the bridge."
   type        = number

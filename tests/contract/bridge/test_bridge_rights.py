@@ -113,7 +113,7 @@ def test_the_bridge_cannot_write_anything_else(admin: ApiServer, kube: KubeApi, 
     path, kind, patch = FORBIDDEN[what]
     before = node(admin)
     with pytest.raises(KubeRefused, match=r"403: .*'holdfast-bridge' denied request: of a Node's"):
-        kube._patch(path, kind, patch)
+        kube._patch(path, patch, kind)
     assert node(admin) == before
 
 

@@ -75,7 +75,7 @@ def test_the_bridges_token_has_these_rights_and_no_others(bridge: KubeApi, names
 def test_a_token_of_an_agents_namespace_has_no_rights(agent: KubeApi, namespace: str) -> None:
     assert rights(agent, namespace) == set()
     with pytest.raises(KubeRefused, match="403"):
-        agent._patch(PATH, MERGE, {"spec": {"unschedulable": True}})
+        agent._patch(PATH, {"spec": {"unschedulable": True}}, MERGE)
 
 
 def test_of_all_fields_that_a_node_can_have_only_the_bridges_change(
@@ -101,7 +101,7 @@ def test_of_all_fields_that_a_node_can_have_only_the_bridges_change(
             for value in (sample(schema, by_name), None):
                 tried.append(f"{path} {part}.{field}")
                 try:
-                    bridge._patch(path, MERGE, {part: {field: value}})
+                    bridge._patch(path, {part: {field: value}}, MERGE)
                 except KubeError:
                     pass
                 else:

@@ -24,6 +24,12 @@ _FAST = {
     "mpi-abort",
     "kill-step-ctld",
     "slurmstepd-killed",
+    "array-shared",
+    "cancel-requeued",
+    "error-after-progress",
+    "kill-batch",
+    "oom-kill",
+    "segv-twice",
 }
 
 

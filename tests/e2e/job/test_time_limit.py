@@ -1,10 +1,11 @@
-"""``holdfast run --continue``: jobs that need more time than their limit."""
+"""Jobs that are requeued at a checkpoint: before their time limit, and away from a degraded node."""
 
 from __future__ import annotations
 
 import pytest
 from testbed.box import Box
 
+from tests.e2e import cluster
 from tests.e2e.job import training
 
 pytestmark = [pytest.mark.e2e, pytest.mark.one_release, pytest.mark.timeout(600)]
@@ -31,3 +32,46 @@ def test_jobs_continue_with_a_new_time_limit(clean_box: Box) -> None:
         assert len(begins) == job.restarts + 1, "each run continued from a newer checkpoint"
         assert {step["step"] for step in job.steps()} == set(range(1, steps + 1))
     assert "sending SIGUSR1" in jobs[1][0].log()
+
+
+_SAVES_AT_USR1 = r"""
+exec python3 - <<'END'
+import os, signal, time, zipfile
+folder, rank = os.path.dirname(os.environ["HOLDFAST_JOURNAL"]) + "/..", os.environ["SLURM_PROCID"]
+if os.environ["HOLDFAST_ATTEMPT"] == "2":
+    raise SystemExit(0)
+def save(number, frame):
+    if rank == "0":
+        time.sleep(3)
+        with zipfile.ZipFile(folder + "/step_7.pt.tmp", "w") as archive:
+            archive.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
+            archive.writestr("archive/version", "3")
+        os.rename(folder + "/step_7.pt.tmp", folder + "/step_7.pt")
+signal.signal(signal.SIGUSR1, save)
+open(f"{folder}/up.{rank}", "w").close()
+while True:
+    time.sleep(0.2)
+END
+"""
+
+
+def test_a_job_leaves_a_degraded_node_after_the_checkpoint_it_is_asked_for(clean_box: Box) -> None:
+    box = clean_box
+    job = training.submit(box, rank=_SAVES_AT_USR1, run="--checkpoint-signal USR1")
+    folder = box.path(job.folder)
+    job.wait(lambda: len(list(folder.glob("up.*"))) == 4, "its ranks")
+    first = job.nodes()
+    try:
+        box.fault(first[1], "thermal", "--gpu", "1")
+        cluster.wait_for(lambda: cluster.drained(box, first[1]), f"{first[1]} drained", 90)
+        job.wait_state("COMPLETED", 120)
+    finally:
+        box.heal(first[1])
+    log = job.log()
+    assert f"degraded: {first[1]} (GPU_THERMAL" in log, log
+    assert "sending SIGUSR1; the job leaves after its next checkpoint" in log
+    assert f"decision: requeue: leaves {first[1]} (GPU_THERMAL" in log
+    assert "attempt 2 of job" in log
+    assert "starts from" in log
+    assert "step_7.pt" in log
+    assert (job.restarts, "work lost" in log) == (1, False)

@@ -117,6 +117,10 @@ class FakeSlurm:
         node = self.by_name[name]
         self.by_name[name] = replace(node, reason=text, reason_user=user, reason_at=self._clock.now)
 
+    def move(self, name: SlurmName, instance: str) -> None:
+        """The worker starts on another machine."""
+        self.by_name[name] = replace(self.by_name[name], instance_id=instance)
+
     def lose(self, name: SlurmName, words: str = "Not responding") -> None:
         """slurmctld appends to the reason, under its own user and with a new time."""
         node = self.by_name[name]
@@ -376,7 +380,7 @@ class FakeCluster:
     def apply(self, changes: Sequence[Change]) -> int:
         """The number of writes."""
         before = self.clock.writes
-        Applier(self.slurm, self.kube, BRIDGE).apply(changes)
+        Applier(self.slurm, self.kube, self.policy.slurm_user).apply(changes)
         return self.clock.writes - before
 
     def settle(self, rounds: int = 2) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from holdfast.reason import Reason, without_appended
@@ -91,7 +90,8 @@ class Peer:
         """The number of writes."""
         before = self._cluster.clock.writes
         changes, self.decided = self.decided, []
-        Applier(self._cluster.slurm, self._cluster.kube, BRIDGE).apply(changes)
+        actor = self._cluster.policy.slurm_user
+        Applier(self._cluster.slurm, self._cluster.kube, actor).apply(changes)
         return self._cluster.clock.writes - before
 
 
@@ -430,7 +430,7 @@ class Strangers:
         record = self._record(machine)
         if record is None or not same_drain(self._node(worker), record):
             self.drained_on.pop(worker, None)  # no bridge has seen yet where it was drained
-        self.slurm.by_name[worker] = replace(self._node(worker), instance_id=to)
+        self.slurm.move(worker, to)
         self.lifted.pop(worker, None)
 
     def _restart(self, i: int) -> None:

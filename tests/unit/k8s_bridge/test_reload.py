@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.load import load_section
+from holdfast.errors import UsageError
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.reload import ConfigWatch
 
@@ -58,6 +59,26 @@ def test_what_cannot_be_used_is_logged_once_with_its_line(
     file.write_text("bridge: {poll_s: 3}\n")
     assert told.watch.look()
     assert told.invalid == [True, False]
+
+
+def test_a_signal_checks_again_only_what_could_not_be_used(file: Path) -> None:
+    told = Told(file)
+    told.watch.ask()
+    assert not told.watch.look()
+    usable = False
+
+    def check() -> None:
+        if not usable:
+            raise UsageError("this account may not list pods")
+
+    watch = ConfigWatch(file, check, told.changed, told.invalid.append)
+    file.write_text("bridge: {poll_s: 3}\n")
+    assert not watch.look()
+    usable = True
+    assert not watch.look(), "not before its time"
+    watch.ask()
+    assert watch.look()
+    assert (told.changes, told.invalid) == (1, [True, False])
 
 
 def test_a_file_that_vanishes_does_not_mean_the_defaults(

@@ -86,10 +86,48 @@ def test_slurm_is_asked_with_a_token() -> None:
     assert mounts["slurm-auth"] == "/etc/auth"
 
 
-def test_slurms_own_key_is_no_way_to_authenticate() -> None:
-    """Clients of auth/slurm ask a daemon's socket and never read the key; the pod has no sackd."""
-    with pytest.raises(UsageError, match="auth"):
-        render_text("deployment", image=IMAGE, auth="key")
+@pytest.mark.parametrize(
+    ("auth", "program", "socket"),
+    [("munge", "munged", "/run/munge"), ("slurm", "sackd", "/run/slurm")],
+)
+def test_only_the_side_car_has_the_clusters_key(auth: str, program: str, socket: str) -> None:
+    """Slurm's commands ask its socket; with the key the bridge could act as any user."""
+    text = render_text("deployment", image=IMAGE, auth=auth)
+    config, deployment = yaml.safe_load_all(text)
+    assert yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"]["slurm_token_file"] == ""
+    pod = deployment["spec"]["template"]["spec"]
+    (side_car,) = pod["initContainers"]
+    assert (side_car["name"], side_car["command"][0]) == (program, program)
+    assert (side_car["image"], side_car["restartPolicy"]) == (IMAGE, "Always")
+    (bridge,) = pod["containers"]
+    assert side_car["securityContext"] == bridge["securityContext"]
+    mounts = {mount["name"]: mount for mount in bridge["volumeMounts"]}
+    assert "slurm-auth" not in mounts
+    assert mounts["auth-socket"]["mountPath"] == socket
+    assert {"slurm-auth", "auth-socket"} <= {one["name"] for one in side_car["volumeMounts"]}
+    assert f"/etc/slurm-auth/{auth}.key" in text
+
+
+def test_a_token_needs_no_side_car() -> None:
+    _, deployment = yaml.safe_load_all(render_text("deployment", image=IMAGE))
+    pod = deployment["spec"]["template"]["spec"]
+    assert "initContainers" not in pod
+    assert "auth-socket" not in {volume["name"] for volume in pod["volumes"]}
+
+
+def test_the_side_car_may_have_another_image() -> None:
+    other = IMAGE.replace("holdfast", "munge")
+    text = render_text("deployment", image=IMAGE, auth="munge", auth_image=other)
+    _, deployment = yaml.safe_load_all(text)
+    pod = deployment["spec"]["template"]["spec"]
+    assert [one["image"] for one in (*pod["initContainers"], *pod["containers"])] == [other, IMAGE]
+
+
+@pytest.mark.parametrize("auth", ["munge", "slurm"])
+def test_slurmrestd_takes_a_token(auth: str) -> None:
+    rest = {"adapter": "rest", "rest_url": "http://slurmrestd:6820"}
+    with pytest.raises(UsageError, match="adapter=rest needs auth=token"):
+        render_text("deployment", image=IMAGE, auth=auth, **rest)
 
 
 @pytest.mark.parametrize("image", ["a/b:1", "a/b", "a/b@sha256:0", f"a/b@sha512:{'0' * 64}"])
@@ -108,8 +146,10 @@ def policy(**values: str) -> dict[str, Any]:
 def test_the_admission_policy_denies_and_is_about_the_bridges_account_alone() -> None:
     found = policy(namespace="slurm")
     assert found["failurePolicy"] == "Fail"
+    (condition,) = (one["expression"] for one in found["matchConditions"])
     account = 'request.userInfo.username == "system:serviceaccount:slurm:holdfast-bridge"'
-    assert [one["expression"] for one in found["matchConditions"]] == [account]
+    assert condition.startswith(f"{account} && !(")
+    assert condition.endswith(")")
     assert {one["reason"] for one in found["validations"]} == {"Forbidden"}
     bindings = [
         one["spec"]
@@ -117,6 +157,19 @@ def test_the_admission_policy_denies_and_is_about_the_bridges_account_alone() ->
         if one["kind"] == "ValidatingAdmissionPolicyBinding"
     ]
     assert bindings == [{"policyName": "holdfast-bridge", "validationActions": ["Deny"]}]
+
+
+def test_a_write_that_breaks_any_rule_meets_the_condition_of_the_policy() -> None:
+    """The API server looks at the validations only then."""
+    found = policy(cordon="false")
+    (condition,) = (one["expression"] for one in found["matchConditions"])
+    checks = [one["expression"] for one in found["validations"]]
+    for variable in found["variables"]:
+        inlined = f"({variable['expression']})"
+        checks = [check.replace(f"variables.{variable['name']}", inlined) for check in checks]
+    assert len(checks) == 8
+    assert condition.endswith(f" && !( ({') && ('.join(checks)}))")
+    assert "variables" not in condition
 
 
 def test_every_condition_of_ours_is_in_the_policy() -> None:

@@ -152,6 +152,41 @@ def test_missing_rights_and_a_wrong_configuration_stop_only_the_first_start(
         Service(file, never).run()
 
 
+def test_a_new_namespace_of_workloads_waits_for_its_rights(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    missing = {"team-a"}
+    monkeypatch.setattr(AllRights, "may", lambda _, right: right.namespace not in missing)
+    monkeypatch.setattr("k8s_bridge.reload.AGAIN_S", 0.0)
+    used: list[tuple[str, ...]] = []
+
+    def one(loop: Loop) -> None:
+        file.write_text("bridge: {workloads: {namespaces: [team-a]}}\n")
+        assert running._watch is not None
+        assert (running._watch.look(), running._watch.look(), loop.stopped) == (False,) * 3
+        missing.clear()  # the admin applies the Role
+        assert running._watch.look()
+        assert loop.stopped
+
+    def two(_: Loop) -> None:
+        running.stop()
+
+    work = iter((one, two))
+
+    def make(parts: Parts, tools: Tools) -> Loop:
+        used.append(parts.policy.workloads.namespaces)
+        return Loop(next(work))
+
+    file.write_text("{}")
+    running = Service(file, make)
+    assert running.run() == 0
+    assert used == [(), ("team-a",)]
+    refused = [line for line in capfd.readouterr().err.splitlines() if "not reloaded" in line]
+    assert len(refused) == 1, "one line for all rights, and once"
+    assert "may not list pods in team-a, create pods/eviction in team-a" in refused[0]
+    assert "holdfast render workloads-rbac --set namespaces=team-a" in refused[0]
+
+
 @pytest.mark.parametrize(("uid", "warned"), [(0, False), (654_321, True)])
 def test_an_image_that_does_not_know_the_bridges_user_is_named(
     file: Path,

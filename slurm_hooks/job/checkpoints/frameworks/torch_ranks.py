@@ -66,7 +66,8 @@ def _fault(candidate: Candidate) -> str:
         folder, names = candidate.path, ranked(list_folder(candidate.path).files)
     else:
         folder, own = candidate.path.parent, rank_in(candidate.path.name)
-        beside = ranked(list_folder(folder).files)
+        # Listing a folder of thousands of checkpoints for each of them would take minutes.
+        beside = ranked(frozenset(candidate.members) or list_folder(folder).files)
         names = {name: one for name, one in beside.items() if own and one.rest == own.rest}
     broken = faults(folder, names)
     if broken:

@@ -1,37 +1,46 @@
-"""Prints what the ranks of one attempt do on this node. Its arguments: JOB JOURNAL ATTEMPT ABORT_AT.
+"""Prints what the ranks of one attempt do on this node. Its arguments: JOB JOURNAL ATTEMPT ABORT AGE_S.
 
-The launcher runs it on each node of a job that hangs, by ``srun --overlap``, as the job's user. After ABORT_AT
-(epoch seconds, 0: never) it sends SIGABRT to those ranks that have a handler for it: Python's faulthandler then
-prints the stacks of all threads to the rank's standard error, also while the program is inside a library. The
-launcher ends the step anyway.
+The launcher runs it by ``srun --overlap``, as the job's user, on the nodes of a job that hangs or of which a rank
+has failed. Dumps of torch's flight recorder that are at most AGE_S old are copied to the journal's folder, since the
+node's own /tmp may be gone tomorrow. ABORT: ``never``; the time (epoch seconds) after which SIGABRT is sent to those
+ranks that have a handler for it, so that Python's faulthandler prints the stacks of all threads; or ``now``: a rank
+has failed, and SIGABRT is sent at once to those that the next SIGTERM would end without a handler.
 """
 
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from slurm_hooks.job.progress.ranks import flight_dump
 from slurm_hooks.job.progress.ranks.flight_dump import FlightDump
 from slurm_hooks.job.progress.ranks.processes import Rank, on_this_node
 from slurm_hooks.job.progress.ranks.report import RankReport, done_line
-from slurm_hooks.job.progress.ranks.threads import Places, Thread, catches, main_thread
+from slurm_hooks.job.progress.ranks.threads import Places, Thread, main_thread
+from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.kill_tasks import AttemptId
-from slurm_hooks.node.process import process_state, send
+from slurm_hooks.node.process import catches
 
-_SAMPLE_S = 2.0
-_DUMP_WAIT_S = 5.0
+NEVER, NOW = "never", "now"
+_SAMPLE_S, _DUMP_WAIT_S = 2.0, 5.0
+_SHORT_SAMPLE_S, _SHORT_DUMP_WAIT_S = 0.5, 2.0
+"""After a rank's failure, since the next attempt waits for it."""
 _LONGEST_WAIT_S = 20.0
 """Before SIGABRT: the clocks of nodes may differ."""
 
 
 def reports(
-    procfs: Path, ranks: Sequence[Rank], node: str, sleep: Callable[[float], None]
+    procfs: Path,
+    ranks: Sequence[Rank],
+    node: str,
+    sleep: Callable[[float], None],
+    *,
+    sample_s: float = _SAMPLE_S,
+    dump_wait_s: float = _DUMP_WAIT_S,
 ) -> list[RankReport]:
     """What each rank does, sampled twice."""
     dumps = {
@@ -43,14 +52,14 @@ def reports(
     asked = {number for number, dump in dumps.items() if dump.request()}
     began = time.monotonic()
     before = {rank.number: main_thread(procfs, rank.main.pid) for rank in ranks}
-    sleep(_SAMPLE_S)
+    sleep(sample_s)
     wall_s = max(0.001, time.monotonic() - began)
     found = []
     for rank in ranks:
         after = main_thread(procfs, rank.main.pid)
         if after is not None:
             found.append((rank, after, _busy(before[rank.number], after, wall_s)))
-    end = began + _DUMP_WAIT_S
+    end = began + dump_wait_s
     while asked and time.monotonic() < end and any(dumps[n].pending() is None for n in asked):
         sleep(0.2)
     return [
@@ -88,45 +97,30 @@ def _report(
     )
 
 
-def abort(procfs: Path, ranks: Sequence[Rank]) -> int:
-    """Sends SIGABRT to the ranks that have a handler for it. Returns how many."""
-    count = 0
-    for rank in ranks:
-        process = rank.main.process
-        if not catches(procfs, process.pid, signal.SIGABRT):
-            continue
-        _prevent_core_file(process.pid)
-
-        def is_it(pid: int = process.pid, start: int = process.start) -> bool:
-            return (process_state(pid, str(procfs)) or ("", -1))[1] == start
-
-        with suppress(PermissionError):
-            count += send(process.pid, signal.SIGABRT, is_it)
-    return count
-
-
-def _prevent_core_file(pid: int) -> None:
-    """The memory of a training is large. A limit of 1 byte also prevents a core that is piped to a program
-    (core(5))."""
-    with suppress(OSError, ValueError):
-        _, hard = resource.prlimit(pid, resource.RLIMIT_CORE)
-        soft = 1 if hard == resource.RLIM_INFINITY else min(1, hard)
-        resource.prlimit(pid, resource.RLIMIT_CORE, (soft, hard))
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the reports; exits 0."""
-    job, journal, number, abort_at = sys.argv[1:] if argv is None else argv
+    job, journal, number, abort, age_s = sys.argv[1:] if argv is None else argv
     attempt = AttemptId(job_id=int(job), journal=journal, attempt=int(number))
     node, procfs = os.environ.get("SLURMD_NODENAME", ""), Path("/proc")
     ranks = on_this_node(procfs, attempt, os.environ.get("SLURM_STEP_ID", ""))
-    for report in reports(procfs, ranks, node, time.sleep):
+    soon = abort == NOW
+    sample_s, dump_wait_s = (
+        (_SHORT_SAMPLE_S, _SHORT_DUMP_WAIT_S) if soon else (_SAMPLE_S, _DUMP_WAIT_S)
+    )
+    for report in reports(
+        procfs, ranks, node, time.sleep, sample_s=sample_s, dump_wait_s=dump_wait_s
+    ):
         sys.stdout.write(report.line())
+    flight_dump.keep(attempt, flight_dump.places(procfs, ranks, os.environb), float(age_s))
     sys.stdout.write(done_line(node))
     sys.stdout.flush()
-    if float(abort_at):
-        time.sleep(min(_LONGEST_WAIT_S, max(0.0, float(abort_at) - time.time())))
-        abort(procfs, ranks)
+    mains = [rank.main.process for rank in ranks]
+    if soon:
+        mains = [one for one in mains if not catches(procfs, one.pid, signal.SIGTERM)]
+    elif abort != NEVER:
+        time.sleep(min(_LONGEST_WAIT_S, max(0.0, float(abort) - time.time())))
+    if abort != NEVER:
+        kill_tasks.abort(procfs, mains)
     return 0
 
 

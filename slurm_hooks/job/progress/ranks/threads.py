@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
@@ -85,13 +84,3 @@ class Places:
             self.counts[found.place or found.state] += 1
             if found.state == "D":
                 self.blocked.add(found.place or "kernel")
-
-
-def catches(procfs: Path, pid: int, number: signal.Signals) -> bool:
-    """Whether the process has a handler for the signal. Without one, the signal would only end it."""
-    try:
-        text = (procfs / str(pid) / "status").read_text(errors="replace")
-    except OSError:
-        return False
-    found = re.search(r"^SigCgt:\s*([0-9a-fA-F]{1,32})$", text, re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)

@@ -87,7 +87,8 @@ locals {
     bridge = merge(try(merge(var.bridge), {}), {
       namespace  = var.namespace
       cluster    = var.cluster
-      token_file = try("${var.bridge.auth_path}/token", "")
+      token_file = try(var.bridge.auth, "") == "token" ? "${var.bridge.auth_path}/token" : ""
+      auth_image = try(coalesce(var.bridge.auth_image, var.bridge.image), "")
       join       = try(length(var.bridge.nodes) > 0, false) ? "table" : "instance_id"
       slurm_more = join("", local.slurm_more)
       more       = join("", local.more)

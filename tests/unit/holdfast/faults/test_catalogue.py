@@ -113,7 +113,8 @@ def test_the_page_has_each_row_of_the_table_and_no_other() -> None:
         assert (severity, part, needs) == (
             row.severity.name.lower(), row.fault_class.value, row.action.value,
         ), code  # fmt: skip
-        yes = "yes (users)" if row.by_users else "yes"
+        more = " (users)" if row.by_users else " (jobs move)" if row.moves_jobs else ""
+        yes = f"yes{more}"
         assert drains == (yes if row.drains else "no"), code
         assert (title.replace("\\|", "|"), runbook.replace("\\|", "|")) == (row.title, row.runbook)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import Refused, Unavailable
+from holdfast.errors import NotInstalled, Refused, Unavailable
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import SlurmName
 
@@ -98,6 +98,15 @@ def test_a_name_that_scontrol_would_read_as_more_is_refused_unasked(
         ("Unexpected message received for job 1", Unavailable),
         ("slurm_load_jobs error: Connection refused", Unavailable),
         ("slurm_update error: Protocol authentication error", Unavailable),
+        # slurmctld is killed while it handles the request (seen on 24.11.5)
+        (
+            "sdiag: error: slurm_send_node_msg: [socket:[19344118]] slurm_bufs_sendto(msg_type="
+            "REQUEST_STATS_INFO) failed: Connection reset by peer",
+            Unavailable,
+        ),
+        ("slurm_update error: Broken pipe", Unavailable),
+        ("slurm_load_jobs error: Message receive failure", Unavailable),
+        ("slurm_load_jobs error: Communication connection failure", Unavailable),
         ("slurm_update error: Invalid user id", Refused),
         ("slurm_update error: Invalid node name specified", Refused),
         ("Requested operation is presently disabled for job 7", Refused),
@@ -255,3 +264,8 @@ def test_unexpected_output_counts_as_no_answer(tools: Tools) -> None:
     tools.install("sdiag", "echo surprise")
     with pytest.raises(Unavailable, match="unexpected output"):
         tools.slurm.clock()
+
+
+def test_where_slurm_is_not_installed_no_answer_comes_later(tmp_path: Path) -> None:
+    with pytest.raises(NotInstalled, match="is Slurm installed here"):
+        SlurmCli(1.0, str(tmp_path)).job(7)

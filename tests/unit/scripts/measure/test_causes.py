@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from measure import causes, logs
+from measure import causes
+from measure.job import logs
 
 LOGS = {
     "ecc.log": (

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from measure.deaths.catalogue import DEATHS
+from measure.__main__ import main
+from measure.deaths.catalogue import DEATHS, named
 from measure.deaths.death import Death, Expect, Where
+from measure.deaths.decision_table import ROWS
 from measure.deaths.job import is_expedited
 from measure.deaths.verdict import Seen, ends, problems
 
 Event = Mapping[str, Any]
+E2E = Path(__file__).parents[3] / "e2e"
 
 REQUEUED: list[Event] = [
     {"t": 1.0, "event": "attempt", "attempt": 1, "restarts": 0, "nodes": "worker-[0,2]"},
@@ -43,6 +47,12 @@ def test_the_right_action() -> None:
     assert problems(SEEN, RIGHT) == []
 
 
+def test_where_it_depends_on_the_moment_either_end_is_right() -> None:
+    expect = replace(RIGHT, ends=("requeue", "others", "done"))
+    assert problems(SEEN, expect) != []
+    assert problems(SEEN, replace(expect, or_ends=("requeue", "done"))) == []
+
+
 @pytest.mark.parametrize(
     ("seen", "expect", "problem"),
     [
@@ -53,6 +63,7 @@ def test_the_right_action() -> None:
         (replace(SEEN, excluded=("worker-2",)), RIGHT, "its owner asked for worker-3"),
         (SEEN, replace(RIGHT, because="its output"), "expected 'its output'"),
         (SEEN, replace(RIGHT, resumes=10), "resumed from step: 5, expected 10"),
+        (SEEN, replace(RIGHT, tests=True), "tests in pairs: 0, expected 1"),
     ],
 )
 def test_each_difference_is_a_problem(seen: Seen, expect: Expect, problem: str) -> None:
@@ -96,7 +107,36 @@ def test_the_catalogue() -> None:
     for death in DEATHS:
         assert death.rank, death.name
         assert "|" not in death.how + death.then, "a cell of a table"
-        assert death.act or death.where is not Where.ALONE, death.name
+        alone = death.where is Where.ALONE
+        assert death.act or death.nodes > 2 or not alone, death.name
+
+
+def test_deaths_by_their_names() -> None:
+    assert [death.name for death in named(["hang", "exit-1"])] == ["hang", "exit-1"]
+    with pytest.raises(ValueError, match="unknown death: exit-2"):
+        named(["exit-1", "exit-2"])
+
+
+@pytest.mark.parametrize(
+    "argv", [["drain", "--only", "hang"], ["deaths", "--page", "--only", "hang"]]
+)
+def test_only_some_deaths_are_no_part_of_a_page(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(argv)
+    assert "--only is for deaths alone, without --page" in capsys.readouterr().err
+
+
+def test_each_row_of_the_decision_table_is_checked_on_real_slurm() -> None:
+    assert [row.number for row in ROWS] == list(range(1, 24))
+    names = {death.name for death in DEATHS}
+    for row in ROWS:
+        assert row.deaths, row.number
+        assert set(row.deaths) <= names, row.number
+        for test in row.tests:
+            path, _, function = test.partition("::")
+            assert f"def {function}(" in (E2E / path).read_text(), test
 
 
 def test_only_deaths_of_nodes_use_expedited_requeue() -> None:

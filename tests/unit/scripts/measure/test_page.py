@@ -72,6 +72,14 @@ def test_a_run_of_some_figures_replaces_only_these() -> None:
     assert "`scripts/bench x`\n\n## The bridge with 10 nodes\n\nold figures\n" in text
 
 
-def test_a_figure_that_the_page_does_not_have_is_refused() -> None:
-    with pytest.raises(ValueError, match="no figure x"):
-        with_some(OLD, part(MAIN, "new x"))
+def test_a_figure_that_the_page_does_not_have_comes_last_in_its_table() -> None:
+    text = with_some(WHOLE.replace("| x |", "| z |"), part(MAIN, "new x"))
+    main = text[: text.index("## The bridge")]
+    rows = [line.split("|")[1].strip() for line in main.splitlines() if line.startswith("| ")]
+    assert rows[-1] == "x"
+    assert "z" in rows
+
+
+def test_a_page_without_a_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="no table"):
+        with_some("# Benchmarks\n\nnothing\n", part(MAIN, "new x"))

@@ -209,9 +209,9 @@ def test_the_agent_runs_inside_slurmds_container_with_no_more_than_it_needs(
     assert told["HOLDFAST_CONFIG"] == "/etc/holdfast/holdfast.yaml"
     assert "NoNewPrivs:\t1" in seen
     kept = int(next(line for line in seen if line.startswith("CapBnd")).split()[1], 16)
-    # linux/capability.h: CHOWN 0, DAC_OVERRIDE 1, DAC_READ_SEARCH 2, FOWNER 3, KILL 5, SYS_PTRACE 19,
-    # SYS_ADMIN 21, SYSLOG 34: those of the systemd unit.
-    allowed = {0, 1, 2, 3, 5, 19, 21, 34}
+    # linux/capability.h: CHOWN 0, DAC_OVERRIDE 1, DAC_READ_SEARCH 2, FOWNER 3, KILL 5, SETGID 6,
+    # SETUID 7, SYS_PTRACE 19, SYS_ADMIN 21, SYSLOG 34: those of the systemd unit.
+    allowed = {0, 1, 2, 3, 5, 6, 7, 19, 21, 34}
     assert (machine.folder / "cwd").read_text() == "/\n", "of the container, not of the pod"
     assert {bit for bit in range(41) if kept >> bit & 1} <= allowed
 

@@ -64,6 +64,28 @@ def test_all_forms_run_the_same_words_and_inspect_knows_them(
         command.main([*words[1:], "--idle", "--config", "/nowhere/holdfast.yaml"])
 
 
+@pytest.mark.parametrize(
+    ("auth", "program", "socket"),
+    [("munge", "munged", "/run/munge"), ("slurm", "sackd", "/run/slurm")],
+)
+def test_a_side_car_of_the_cronjob_has_the_clusters_key(
+    auth: str, program: str, socket: str
+) -> None:
+    made = job(auth=auth, auth_path="/k")
+    pod = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (side_car,), (inspect,) = pod["initContainers"], pod["containers"]
+    assert side_car["restartPolicy"] == "Always", "a Job ends although it runs"
+    assert (side_car["name"], side_car["command"][0]) == (program, program)
+    assert f"/k/{auth}.key" in str(side_car)
+    assert side_car["image"] == IMAGE
+    mounts = {one["name"]: one["mountPath"] for one in inspect["volumeMounts"]}
+    assert mounts["auth-socket"] == socket
+    assert "slurm-auth" not in mounts
+    assert {"slurm-auth", "auth-socket"} <= {one["name"] for one in side_car["volumeMounts"]}
+    volumes = {one["name"] for one in pod["volumes"]}
+    assert {one["name"] for one in (*side_car["volumeMounts"], *inspect["volumeMounts"])} == volumes
+
+
 def test_a_run_that_takes_too_long_is_ended_everywhere() -> None:
     assert "timeout 7200 /opt" in lines("cron", limit_h="2")[0]
     assert "--time=2:00:00" in lines("scrontab", limit_h="2")[0]

@@ -93,7 +93,11 @@ def test_systemd_hears_from_the_agent_and_is_patient_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    "needed", ["CAP_KILL", "CAP_SYS_PTRACE", "CAP_SYSLOG", "CAP_DAC_OVERRIDE", "CAP_SYS_ADMIN"]
+    "needed",
+    [
+        *("CAP_KILL", "CAP_SYS_PTRACE", "CAP_SYSLOG", "CAP_DAC_OVERRIDE", "CAP_SYS_ADMIN"),
+        *("CAP_SETUID", "CAP_SETGID"),
+    ],
 )
 def test_it_keeps_what_the_agent_needs_and_no_more(needed: str) -> None:
     kept = unit(render_text("systemd"))["Service"]["CapabilityBoundingSet"].split()
@@ -103,5 +107,4 @@ def test_it_keeps_what_the_agent_needs_and_no_more(needed: str) -> None:
         "CAP_SYS_BOOT",
         "CAP_SYS_TIME",
         "CAP_NET_ADMIN",
-        "CAP_SETUID",
     } & set(kept)

@@ -123,3 +123,22 @@ def test_lost_launchers_are_counted_in_a_row(tmp_path: Path) -> None:
     _attempt(journal, 3, code=None)
     _attempt(journal, 4, code=None)
     assert lost_launchers(past(journal.events())) == 2
+
+
+def test_a_late_event_belongs_to_its_own_attempt(tmp_path: Path) -> None:
+    """A launcher that was cut off writes it while the next attempt runs."""
+    journal = _journal(tmp_path)
+    journal.add("attempt", attempt=1, restarts=0, job_start=10.0)
+    journal.add("step_start", attempt=1)
+    journal.add("attempt", attempt=2, restarts=1, job_start=50.0)
+    journal.add("step_end", attempt=1, exit_code=143)
+    first, second = past(journal.events())
+    assert (first.exit_code, second.exit_code, second.ended) == (143, None, False)
+
+
+def test_a_late_attempt_of_an_earlier_run_is_no_other_job(tmp_path: Path) -> None:
+    journal = _journal(tmp_path, restarts=1, job_start=50.0)
+    _attempt(journal, 1)
+    _attempt(journal, 2, restarts=1, job_start=50.0)
+    journal.add("attempt", attempt=3, restarts=0, job_start=10.0)
+    assert [attempt.number for attempt in past(journal.events())] == [1, 2]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.node import machine
+from slurm_hooks.node.process import Process
 from slurm_hooks.node.step_sockets import (
     UNKNOWN,
     KilledStep,
@@ -51,22 +52,38 @@ def sockets(folder: Path) -> StepSockets:
     return StepSockets(folder, "n1", Path("/proc"))
 
 
-def test_a_killed_listener_is_found_at_the_second_look_and_once(tmp_path: Path) -> None:
+def test_a_killed_listener_is_found_at_the_next_look_and_once(tmp_path: Path) -> None:
     process = listening(tmp_path / "n1_7.0")
     looks = sockets(tmp_path)
     assert list(looks.killed(JOBS)) == list(looks.killed(JOBS)) == []
     kill(process)
-    assert [list(looks.killed(JOBS)) for _ in range(4)] == [[], [LOST], [], []]
+    assert [list(looks.killed(JOBS)) for _ in range(4)] == [[LOST], [], [], []]
 
 
-def test_one_that_ends_normally_is_not_killed(tmp_path: Path) -> None:
+def test_one_that_ends_normally_during_a_look_is_not_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     process = listening(tmp_path / "n1_7.0")
     looks = sockets(tmp_path)
     assert list(looks.killed(JOBS)) == []
-    kill(process)
+    alive = Process.alive
+
+    def ends(seen: Process, procfs: str) -> bool:
+        """After the folder was read: its file goes, then the process."""
+        (tmp_path / "n1_7.0").unlink(missing_ok=True)
+        kill(process)
+        return alive(seen, procfs)
+
+    monkeypatch.setattr(Process, "alive", ends)
+    assert [list(looks.killed(JOBS)) for _ in range(3)] == [[]] * 3
+
+
+def test_one_that_ends_normally_before_it_was_seen_is_not_killed(tmp_path: Path) -> None:
+    kill(listening(tmp_path / "n1_7.0"))
+    looks = sockets(tmp_path)
     assert list(looks.killed(JOBS)) == []
-    (tmp_path / "n1_7.0").unlink()  # the file goes a moment after the process
-    assert list(looks.killed(JOBS)) == list(looks.killed(JOBS)) == []
+    (tmp_path / "n1_7.0").unlink()  # the file goes a moment after the socket is closed
+    assert [list(looks.killed(JOBS)) for _ in range(3)] == [[]] * 3
 
 
 def test_one_that_was_killed_before_the_first_look_is_found(tmp_path: Path) -> None:
@@ -98,7 +115,7 @@ def test_the_socket_of_the_next_run_is_another_one(tmp_path: Path) -> None:
     looks = sockets(tmp_path)
     assert list(looks.killed(JOBS)) == []
     kill(process)
-    assert list(looks.killed(JOBS)) == []
+    assert list(looks.killed(JOBS)) == [LOST]
     old = path.rename(tmp_path / "aside")  # so that its inode is not used again
     process = listening(path)
     try:

@@ -23,6 +23,9 @@
 {{- with .Values.bridge -}}
 {{- if .enabled -}}
 {{- if ne (eq .adapter "rest") (ne .rest_url "") }}{{ fail "bridge: adapter=rest and rest_url belong together" }}{{ end -}}
+{{- if and (eq .adapter "rest") (ne .auth "token") -}}
+{{- fail "bridge: adapter=rest needs auth=token: slurmrestd takes a token" -}}
+{{- end -}}
 {{- if eq (include "holdfast.text" .metrics_port) "9647" -}}
 {{- fail "bridge: metrics_port: 9647 is that of the status page" -}}
 {{- end -}}

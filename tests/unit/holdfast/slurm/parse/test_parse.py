@@ -54,6 +54,7 @@ def test_text_agrees_with_json_and_what_could_be_read_in_two_ways_is_doubtful(
     # n3's reason spans lines; n4's holds what looks like slurmctld's signature.
     assert text.ambiguous == ["n3", "n4"]
     assert text.nodes == [exact["n1"], exact["n2"]]
+    assert [node.partitions for node in text.nodes] == [("main",), ("main",)], "not compared"
 
 
 @pytest.mark.parametrize("slurm", RELEASES)

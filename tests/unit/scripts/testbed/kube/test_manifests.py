@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from testbed.errors import SandboxError
 from testbed.kube import Binaries, ControlPlane, Worker, bridge_kubeconfig, provision, provisioning
-from testbed.kube.manifests import as_list, node, objects, objects_for_kubelets, pod, pod_status
+from testbed.kube.manifests import as_list, node, objects, pod, pod_status
 
 NOW = "2026-01-02T03:04:05Z"
 WORKER = Worker(pod="worker-3", node="computeinstance-3", address="10.77.0.4")
@@ -72,22 +72,6 @@ def test_objects_come_after_their_dependencies() -> None:
         if item["kind"] == "ServiceAccount"
     }
     assert pod(WORKER)["spec"]["serviceAccountName"] in accounts
-
-
-def test_where_a_kubelet_runs_the_worker_pod_starts_slurmd_and_reports_for_itself() -> None:
-    made = objects_for_kubelets([WORKER], "image@sha256:0")
-    kinds = [item["kind"] for item in made]
-    assert list(dict.fromkeys(kinds)) == ["Namespace", "ServiceAccount", "Node", "Pod"]
-    by_kind = {item["kind"]: item for item in made}
-    assert "status" not in by_kind["Node"]
-    assert by_kind["Node"]["metadata"] == node(WORKER, NOW)["metadata"]
-    worker = by_kind["Pod"]
-    assert worker["metadata"] == pod(WORKER)["metadata"]
-    assert worker["spec"]["nodeName"] == WORKER.node
-    (slurmd,) = worker["spec"]["containers"]
-    assert (slurmd["image"], slurmd["imagePullPolicy"]) == ("image@sha256:0", "Never")
-    assert slurmd["command"][-3:] == ["/opt/sandbox/start-slurmd", "-D", "-b"]
-    assert "resources" not in slurmd, "no device plugin runs: a pod that asks for GPUs is refused"
 
 
 def test_any_number_of_nodes_needs_three_calls(monkeypatch: pytest.MonkeyPatch) -> None:

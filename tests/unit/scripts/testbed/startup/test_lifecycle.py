@@ -67,3 +67,11 @@ def test_a_box_without_holdfast_is_another_box() -> None:
         lifecycle._same_shape(BOX, lifecycle.Order(name="b", holdfast=False))
     with pytest.raises(SandboxError, match="--pods and --without-holdfast"):
         lifecycle._check(lifecycle.Order(name="b", holdfast=False, pods=True))
+
+
+def test_a_box_keeps_its_way_to_authenticate() -> None:
+    lifecycle._same_shape(BOX, lifecycle.Order(name="b", auth="munge"))
+    with pytest.raises(SandboxError, match="up with auth/munge; end it first"):
+        lifecycle._same_shape(BOX, lifecycle.Order(name="b", auth="slurm"))
+    with pytest.raises(SandboxError, match="--auth key: use one of munge, slurm"):
+        lifecycle._check(lifecycle.Order(name="b", auth="key"))

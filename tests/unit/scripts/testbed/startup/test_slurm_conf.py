@@ -50,6 +50,14 @@ def test_with_pods_the_daemonset_starts_the_agents_and_not_the_health_check(four
     assert not [name for name in conf if name.startswith("HealthCheck")]
 
 
+@pytest.mark.parametrize(("auth", "cred"), [("munge", "cred/munge"), ("slurm", "auth/slurm")])
+def test_all_daemons_authenticate_alike(four: Shape, auth: str, cred: str) -> None:
+    files = slurm_files(dataclasses.replace(four, auth=auth))
+    conf, database = settings(files["slurm.conf"]), settings(files["slurmdbd.conf"])
+    assert (conf["AuthType"], conf["CredType"]) == (f"auth/{auth}", cred)
+    assert database["AuthType"] == conf["AuthType"]
+
+
 def test_each_node_is_in_every_file(four: Shape) -> None:
     for node in four.node_names:
         assert f"NodeName={node} " in slurm_conf(four)

@@ -138,6 +138,27 @@ def test_failed_steps_are_repeated_later_and_later_and_not_all_at_once(tmp_path:
     assert len({wait[0] for wait in waits}) > 40
 
 
+def test_a_new_fault_is_tried_again_soon_however_long_slurmctld_has_been_silent(
+    controller: DrainController, requests: Requests
+) -> None:
+    silent = Answer(error="no answer in 5 s")
+    now = 0.0
+    controller.consider(DrainInputs(), now)
+    for _ in range(8):
+        requests.answer = silent
+        controller.turn(now)
+        before, now = now, max(now + 0.01, controller.next_at)
+        controller.turn(now)
+    assert now - before >= 30
+    controller.consider(FAULT, now)
+    requests.answer = silent
+    controller.turn(now)
+    assert 0.5 <= controller.next_at - now <= 1.5
+    sent = len(requests.sent)
+    controller.turn(now + 1.5)
+    assert (len(requests.sent), requests.sent[-1][0].verdict) == (sent + 1, FAULT.verdict)
+
+
 def test_after_a_drain_the_budget_is_counted_once_more(
     controller: DrainController, requests: Requests
 ) -> None:

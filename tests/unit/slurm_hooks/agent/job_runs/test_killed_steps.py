@@ -94,23 +94,31 @@ def test_without_the_folder_nothing_is_looked_at_until_slurm_tells_it(
     node.answer = lambda _: iter([LOST])
     node.turn(10)
     node.turn(11)
-    assert (node.told, node.component.next_at) == ([], 310)
+    assert (node.told, node.component.next_at) == ([], 15)
     assert "slurmctld does not answer" in capsys.readouterr().err
     node.folder = folder
-    node.turn(310)
+    node.turn(15)
     assert node.told == [LOST]
 
 
-def test_after_a_problem_it_is_tried_again_minutes_later(
-    node: Node, capsys: pytest.CaptureFixture[str]
+def test_after_a_problem_it_is_tried_again_soon_then_less_often(
+    node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    healed = tmp_path / "healed"
+
     def fail(_jobs: object) -> Iterator[Any]:
-        raise OSError("no such folder")
+        if not healed.exists():
+            raise OSError("no such folder")
+        return iter(())
 
     node.runs = begin(Runs())
     node.answer = fail
-    node.turn(10)
-    assert node.component.next_at == 310
-    node.turn(310)
-    assert node.component.next_at == 610
+    for now, next_at in [(10, 15), (15, 25), (25, 55), (55, 115), (115, 415), (415, 715)]:
+        node.turn(now)
+        assert node.component.next_at == next_at
     assert capsys.readouterr().err.count("not looked for") == 1
+    healed.touch()
+    node.turn(715)
+    healed.unlink()
+    node.turn(717)
+    assert node.component.next_at == 722

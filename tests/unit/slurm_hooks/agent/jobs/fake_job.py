@@ -64,6 +64,8 @@ class FakeSlurm:
     def start_now(self, job_id: int, exclude: Sequence[SlurmName] | None = None) -> None:
         self._call("start_now" if exclude is None else f"start_now {','.join(exclude)}")
         assert self.job_now is not None
+        if "PENDING" not in self.job_now.state:
+            raise Refused(["scontrol"], "exit status 1", "Job is no longer pending execution")
         too_early = self.pending_second is not None and int(self.now) <= self.pending_second
         self.job_now = replace(self.job_now, state="FAILED" if too_early else "RUNNING")
 

@@ -92,6 +92,90 @@ def test_a_requeue_that_a_killed_slurmctld_has_forgotten_is_made_again(node: Nod
     assert node.changes == ["requeue", "start_now"]
 
 
+def test_a_start_that_a_killed_slurmctld_has_forgotten_is_made_again(node: Node) -> None:
+    """It comes back with the job RUNNING in the run before, which has ended on its nodes."""
+    node.mark(markers.REQUEUE)
+    node.slurm.requeued()
+    node.run(2)
+    assert node.changes == ["start_now"]
+    node.slurm.silent = True
+    node.run(40)
+    node.slurm.silent, node.script_runs = False, False
+    node.slurm.job_now, node.slurm.completing = JOB, 2
+    node.slurm.asked.clear()
+    node.run(8)
+    assert node.changes == ["requeue", "start_now"]
+    assert node.slurm.job_now.state == "RUNNING"
+    assert "job 7: slurmctld has forgotten its start" in node.log
+    node.run(4)
+    assert (node.marked, node.changes) == (False, ["requeue", "start_now"])
+
+
+def test_a_requeue_that_is_forgotten_right_before_the_start_is_made_again(node: Node) -> None:
+    node.mark(markers.REQUEUE, exclude=("n2",))
+    node.slurm.requeued()
+    node.run(0.5)
+    assert node.changes == []
+    node.slurm.job_now, node.slurm.completing, node.script_runs = JOB, 2, False
+    node.run(8)
+    assert node.changes == ["start_now n2", "requeue", "start_now n2"]
+    assert "no longer pending" in " ".join(node.log)
+    node.run(4)
+    assert not node.marked
+
+
+def test_a_job_that_slurm_starts_at_the_same_moment_is_left_alone(node: Node) -> None:
+    node.mark(markers.REQUEUE)
+    node.slurm.requeued()
+    node.run(0.5)
+    node.slurm.job_now = replace(JOB, restarts=1)
+    node.run(8)
+    assert node.changes == ["start_now"]
+    assert not node.marked
+
+
+def test_a_job_of_a_killed_launcher_whose_start_was_forgotten_is_requeued_again(
+    node: Node,
+) -> None:
+    node.mark(markers.RUNNING)
+    node.slurm.job_now = replace(JOB, state="FAILED")
+    node.ended()
+    node.run(3)
+    assert node.changes == ["requeue", "start_now"]
+    node.slurm.job_now, node.slurm.completing, node.script_runs = JOB, 2, False
+    node.run(8)
+    assert node.changes == ["requeue", "start_now"] * 2
+    node.run(4)
+    assert not node.marked
+
+
+def test_a_delay_that_a_killed_slurmctld_has_restored_is_ended_again(node: Node) -> None:
+    node.mark(markers.REQUEUE, exclude=("n2",))
+    node.slurm.requeued()
+    node.run(2)
+    later = datetime.fromtimestamp(node.slurm.now + 110, tz=timezone.utc)
+    node.slurm.job_now = replace(
+        JOB, state="PENDING", state_reason="BeginTime", restarts=1, start_at=later
+    )
+    node.run(3)
+    assert node.changes == ["start_now n2"] * 2
+    node.run(4)
+    assert not node.marked
+
+
+def test_a_delay_that_comes_back_again_and_again_is_left_to_slurm(node: Node) -> None:
+    node.mark(markers.REQUEUE)
+    node.slurm.requeued()
+    later = datetime.fromtimestamp(node.slurm.now + 500, tz=timezone.utc)
+    delayed = replace(JOB, state="PENDING", state_reason="BeginTime", restarts=1, start_at=later)
+    for _ in range(300):
+        node.run(0.1)
+        if node.slurm.job_now and node.slurm.job_now.state == "RUNNING":
+            node.slurm.job_now = delayed
+    assert node.changes == ["start_now"] * 4
+    assert not node.marked
+
+
 def test_a_script_that_was_not_seen_for_a_moment_is_no_reason_to_requeue(node: Node) -> None:
     node.mark(markers.REQUEUE)
     for _ in range(5):
@@ -122,6 +206,26 @@ def test_a_start_that_a_prolog_refused_is_tried_again(node: Node) -> None:
     node.run(8)
     assert node.changes == ["start_now n2", "start_now"]
     assert "its start failed, Slurm requeued it" in " ".join(node.log)
+    assert not node.marked
+
+
+@pytest.mark.parametrize("state", ["RUNNING+CONFIGURING", "PENDING"])
+def test_a_start_is_followed_until_it_has_settled(node: Node, state: str) -> None:
+    """However long the prologs take, or the nodes are taken."""
+    node.mark("requeue")
+    node.slurm.requeued()
+    node.run(2)
+    waits_s = 20 if state == "PENDING" else 300
+    started = replace(JOB, state="RUNNING", restarts=1)
+    node.slurm.job_now = replace(started, state=state)
+    node.run(waits_s)
+    assert node.marked
+    node.slurm.job_now = started
+    node.run(2)
+    node.slurm.completing = 2
+    node.slurm.requeued()  # by Slurm: a prolog, or the launch of the script, failed in the end
+    node.run(8)
+    assert node.changes == ["start_now", "start_now"]
     assert not node.marked
 
 

@@ -96,3 +96,4 @@ def test_slurms_hold_of_a_killed_launchers_job_is_released_within_the_limits(
 
 def test_a_start_is_checked_until_the_job_runs() -> None:
     assert patience_s({"PENDING"}) > patience_s({"RUNNING"}) > patience_s({"COMPLETED"}) == 0
+    assert patience_s({"RUNNING", "CONFIGURING"}) == 600, "a prolog may take minutes"

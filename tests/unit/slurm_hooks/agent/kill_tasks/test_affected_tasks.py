@@ -81,6 +81,7 @@ def test_real_processes(tmp_path: Path) -> None:
         answer = call(worker, TasksToKill(gpus=frozenset({987650})), deadline_s=10)
         assert answer.complete
         assert [(task.pid, task.job) for task in answer.items] == [(children[0].pid, "7")]
+        assert answer.items[0].did.startswith("state S, wchan hrtimer_nanosleep"), "before its end"
         assert children[0].wait(5) == -signal.SIGKILL
         assert [child.poll() for child in children[1:]] == [None] * 3
     finally:

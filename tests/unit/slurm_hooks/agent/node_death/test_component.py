@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import pytest
 from holdfast.config.schema import ClusterConfig, SlurmConfig
 from holdfast.policy.node_death import watch
 from holdfast.policy.node_death.heartbeat import Death, Heartbeat
+from holdfast.policy.ownership import Undrained
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.component import NEVER
 from slurm_hooks.agent.node_death.component import NodeDeath
-from slurm_hooks.agent.node_death.step import Table
+from slurm_hooks.agent.node_death.step import Returned, Step, Table
 from slurm_hooks.settings.sections import AgentConfig, NodeDeathConfig, NodeDeathMode
 from slurm_hooks.settings.settings import Settings
+from slurm_hooks.worker.worker import Answer
 
 ME, X, Y = SlurmName("worker-1"), SlurmName("worker-2"), SlurmName("worker-3")
 
@@ -212,6 +215,40 @@ def test_without_slurm_this_node_looks_again_whether_it_may_return(site: Site) -
     turn_until(component, lambda: component.workers)
     turn_until(component, lambda: not component.workers)
     assert component._returns
+
+
+def test_after_a_return_accounting_is_asked_until_it_shows_what_the_return_ended(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = site.folder / "asked"
+
+    def check(_step: Step, _undrained: Undrained) -> str:
+        """In a process of its own."""
+        if asked.exists():
+            return "drained again"
+        asked.touch()
+        return ""
+
+    monkeypatch.setattr(Step, "check_return", check)
+    monkeypatch.setattr("slurm_hooks.agent.node_death.component._CHECK_S", (0.0, 0.1, 0.2, 3600.0))
+    component = site.component()
+    component._table_at = NEVER
+    component._returns = []
+    at = datetime(2026, 11, 22, tzinfo=timezone.utc)
+    undrained = Undrained(reason="r", since=at, looked_at=at, until=at)
+    now = time.monotonic()
+    component._asked = ("return", None)
+    component._take(Answer(items=(Returned(reason="r", undrained=undrained),)), now)
+    text = capsys.readouterr().err
+    assert "it is not dead" in text
+
+    def is_over() -> bool:
+        nonlocal text
+        text += capsys.readouterr().err
+        return not component._checks
+
+    turn_until(component, is_over)
+    assert text.count("drained again") == 1
 
 
 def test_a_kill_switch_only_delays_the_return(site: Site) -> None:

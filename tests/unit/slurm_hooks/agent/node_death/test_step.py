@@ -13,10 +13,12 @@ import pytest
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.policy.node_death.heartbeat import Death
+from holdfast.policy.ownership import PastDrain, Undrained
 from holdfast.slurm.client import RunningJob, SlurmJob, SlurmNode
+from holdfast.slurm.parse.sdiag import NodeChanges
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.agent.node_death import step as steps
-from slurm_hooks.agent.node_death.step import Step
+from slurm_hooks.agent.node_death.step import Returned, Step
 from slurm_hooks.settings.settings import Settings
 
 X, ME = SlurmName("worker-2"), SlurmName("worker-1")
@@ -35,6 +37,10 @@ class Slurm:
     did: list[Any] = field(default_factory=list)
     meanwhile: SlurmNode | None = None
     """The node's state once its jobs have been asked for."""
+    changes: int = 0
+    others: int = 0
+    """Changes of nodes by others while the node returns."""
+    past: list[PastDrain] = field(default_factory=list)
 
     def nodes(self, _names: Sequence[SlurmName]) -> list[SlurmNode]:
         time.sleep(self.slow_s)
@@ -56,6 +62,17 @@ class Slurm:
 
     def resume(self, names: Sequence[SlurmName]) -> None:
         self.did.append(("resume", *names))
+        self.node = idle()
+        self.changes += 1 + self.others
+
+    def drain(self, names: Sequence[SlurmName], reason: str) -> None:
+        self.did.append(("drain", *names, reason))
+
+    def node_changes(self) -> NodeChanges:
+        return NodeChanges(at=NOW, counted_since=0, changes=self.changes)
+
+    def past_drains(self, name: SlurmName, since: datetime) -> list[PastDrain]:
+        return [drain for drain in self.past if drain.start_at >= since]
 
     def clock(self) -> datetime:
         return NOW
@@ -141,13 +158,61 @@ def test_an_old_decision_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_node_itself_ends_what_agents_did_and_nothing_else() -> None:
     slurm = Slurm(idle())
-    assert made(slurm, me=X).come_back() == ""
+    assert made(slurm, me=X).come_back() is None
     made(slurm).set_down(DEATH, "127.0.0.2")
-    assert "not dead" in made(slurm, me=X).come_back()
+    own = slurm.node.reason
+    assert made(slurm, me=X).come_back() == Returned(reason=own, undrained=None)
     assert slurm.did == [("down", X), ("resume", X)]
-    forged = slurm.node.reason[:-1] + ("0" if slurm.node.reason[-1] != "0" else "1")
+    forged = own[:-1] + ("0" if own[-1] != "0" else "1")
     slurm.node = SlurmNode(name=X, states=frozenset({NodeState.DOWN}), reason=forged)
-    assert made(slurm, me=X).come_back() == ""
+    assert made(slurm, me=X).come_back() is None
+    assert slurm.did == [("down", X), ("resume", X)]
+
+
+def returned(slurm: Slurm) -> Undrained:
+    """A return beside which slurmctld changed another node, or this one."""
+    made(slurm).set_down(DEATH, "127.0.0.2")
+    slurm.others = 1
+    back = made(slurm, me=X).come_back()
+    assert back is not None
+    assert back.undrained is not None
+    return back.undrained
+
+
+def test_a_persons_drain_right_before_the_return_is_set_again() -> None:
+    slurm = Slurm(idle())
+    undrained = returned(slurm)
+    assert made(slurm, me=X).check_return(undrained) == "", "accounting is behind"
+    slurm.past = [PastDrain(start_at=NOW, end_at=NOW, user="bob", reason="ticket 9")]
+    assert "the drain of bob: ticket 9" in made(slurm, me=X).check_return(undrained)
+    assert slurm.did[2:] == [("drain", X, "ticket 9")]
+
+
+@pytest.mark.parametrize(
+    "past",
+    [
+        PastDrain(start_at=NOW - timedelta(hours=1), end_at=NOW, user="bob", reason="earlier"),
+        PastDrain(start_at=NOW, end_at=None, user="bob", reason="later, and still there"),
+        PastDrain(start_at=NOW, end_at=NOW + timedelta(minutes=1), user="bob", reason="later"),
+    ],
+    ids=lambda past: past.reason,
+)
+def test_other_drains_are_not_set_again(past: PastDrain) -> None:
+    slurm = Slurm(idle())
+    undrained = returned(slurm)
+    slurm.past = [past]
+    assert made(slurm, me=X).check_return(undrained) == ""
+    assert len(slurm.did) == 2
+
+
+def test_who_drains_the_node_once_more_keeps_that_drain() -> None:
+    slurm = Slurm(idle())
+    undrained = returned(slurm)
+    slurm.past = [PastDrain(start_at=NOW, end_at=NOW, user="bob", reason="ticket 9")]
+    states = frozenset({NodeState.IDLE, NodeState.DRAIN})
+    slurm.node = SlurmNode(name=X, states=states, reason="ticket 10", reason_user="bob")
+    assert "by bob (ticket 10)" in made(slurm, me=X).check_return(undrained)
+    assert len(slurm.did) == 2
 
 
 def test_requeued_jobs_start_once_their_epilogs_have_ended() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from slurm_hooks.job.launcher import command
+from slurm_hooks.job.launcher.inputs import Job
 from slurm_hooks.job.outcome import losses
 from slurm_hooks.job.resume import search, storage_wait
 
@@ -57,6 +59,14 @@ def _events(folder: Path) -> list[str]:
         (["--checkpoints", "c", "--", "A=1", "true"], "put env before"),
         (["--checkpoints", "c", "--hang-timeout", "19", "--", "true"], "give 20 to 604800 seconds"),
         (["--checkpoints", "c", "--hang-timeout", "5m", "--", "true"], "give 20 to 604800 seconds"),
+        (
+            ["--checkpoints", "c", "--checkpoint-signal", "KILL", "--", "true"],
+            "not a signal that a",
+        ),
+        (
+            ["--checkpoints", "c", "--checkpoint-signal", "SIGX", "--", "true"],
+            "not a signal that a",
+        ),
         (["--checkpoints", "c", "--path-map", "a:b", "--", "true"], "give two absolute paths"),
         (["--checkpoints", "c", "--", "sh", "-c", "x {resume}"], "use $HOLDFAST_RESUME_FROM"),
         (["--checkpoints", "c", "--", __file__], "not executable; run chmod +x"),
@@ -151,7 +161,7 @@ def test_a_repeated_failure_is_restarted_and_then_held(
     message = capfd.readouterr().err
     assert "decision: restart: " in message
     assert "decision: hold: the same failure 2 times without a new checkpoint" in message
-    assert "Slurm refused the hold" in message
+    assert "no answer to the hold" in message
     assert message.count("work lost: 0:00:0") == 2
     assert f"no checkpoint after 2 attempts: does the command save to {folder}?" in message
     assert _events(folder).count("step_start") == 2
@@ -318,3 +328,28 @@ def test_a_command_that_finished_before_a_requeue_is_not_run_again(
     assert output.out == ""
     assert "has finished in an earlier run of the job; not run again" in output.err
     assert _events(folder)[-1] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [
+        ([], None),
+        (["--checkpoint-signal", "USR1"], signal.SIGUSR1),
+        (["--checkpoint-signal", "sigusr2"], signal.SIGUSR2),
+        (["--continue", "USR1@300"], signal.SIGUSR1),
+        (["--continue", "300"], None),
+        (["--continue", "USR1@300", "--checkpoint-signal", "12"], signal.SIGUSR2),
+    ],
+)
+def test_the_signal_that_asks_for_a_checkpoint(
+    job: Path, options: list[str], number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int | None] = []
+
+    def run(job: Job) -> int:
+        seen.append(job.checkpoint_signal)
+        return 0
+
+    monkeypatch.setattr(command, "_run", run)
+    assert command.main([*options, "--checkpoints", str(job), "--", "true"]) == 0
+    assert seen == [number]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from holdfast.errors import CommandError
+from holdfast.errors import CommandError, Unavailable
 from holdfast.policy.job.excluded_nodes import Exclusion
-from holdfast.slurm.client import SlurmClient
+from holdfast.slurm.client import SlurmClient, SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.inputs import Tools
 from slurm_hooks.job.launcher.job_control import JobControl
+from slurm_hooks.job.outcome.node_faults import JobSnapshot
 from slurm_hooks.job.step.run_step import StepSignals
 from slurm_hooks.settings.job import JobConfig
 from tests.unit.slurm_hooks.fake_agent_socket import listening
@@ -26,29 +28,43 @@ CONTEXT = JobContext(
 
 
 class Answers:
-    """A Slurm whose scontrol exits with ``status``. ``no_requeue``: jobs set to Requeue=0."""
+    """A Slurm whose scontrol exits with ``status``, None: it gets no answer. ``no_requeue``: jobs set to
+    Requeue=0, after ``silent`` calls without an answer. ``known``: the job as Slurm knows it."""
 
-    def __init__(self, status: int) -> None:
-        self._status = status
+    def __init__(self, status: int | None, known: SlurmJob | None = None) -> None:
+        self._status, self.known = status, known
         self.no_requeue: list[int] = []
+        self.silent = 0
+
+    def job(self, _job_id: int) -> SlurmJob | None:
+        return self.known
 
     def disable_requeue(self, job_id: int) -> None:
+        if self.silent:
+            self.silent -= 1
+            raise Unavailable(["scontrol", "update"], "no end within 10 s")
         self.no_requeue.append(job_id)
 
     def requeue(self, _job_id: int) -> None:
+        if self._status is None:
+            raise Unavailable(["scontrol", "requeue"], "no end within 10 s")
         raise CommandError(["scontrol", "requeue"], f"exit status {self._status}", "", self._status)
 
     def hold(self, _job_id: int, _why: str) -> None:
         self.requeue(_job_id)
 
 
-def job_control(run_dir: Path, slurm: Answers) -> JobControl:
+def job_control(
+    run_dir: Path, slurm: Answers, *, patience_s: float = 0, terminated: bool = False
+) -> JobControl:
+    signals = StepSignals()
+    signals.terminated = terminated
     tools = Tools(
         slurm=cast("SlurmClient", slurm),
         journal=Journal(run_dir / "journal.jsonl", lambda: 0.0),
-        config=JobConfig(slurm_patience_s=0),
+        config=JobConfig(slurm_patience_s=patience_s),
         run_dir=run_dir,
-        signals=StepSignals(),
+        signals=signals,
     )
     return JobControl(CONTEXT, tools)
 
@@ -67,6 +83,74 @@ def test_a_requeue_whose_scontrol_is_killed_was_accepted(
     assert ("Slurm refused the requeue" in capsys.readouterr().err) is not accepted
 
 
+JOB = SlurmJob(
+    job_id=42,
+    name="t",
+    user="alice",
+    state="RUNNING",
+    state_reason="",
+    restarts=0,
+    requeue=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("known", "accepted"),
+    [
+        (JOB, False),
+        (replace(JOB, state="PENDING"), True),
+        (replace(JOB, state="COMPLETING", restarts=1), True),
+        (None, False),
+    ],
+)
+def test_a_refused_requeue_of_a_job_that_is_requeued_already_was_accepted(
+    tmp_path: Path, known: SlurmJob | None, accepted: bool
+) -> None:
+    """The answer to the first request came too late, and Slurm refuses the second one."""
+    assert job_control(tmp_path, Answers(1, known)).requeue() is accepted
+    assert job_control(tmp_path, Answers(1, known)).hold("the same failure 3 times") is False
+
+
+def test_a_requeue_without_an_answer_is_left_to_the_agent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It has the marker, and requeues the job that then fails."""
+    with listening(42) as agent:
+        control = job_control(agent.run_dir, Answers(None))
+        assert agent.while_it_runs(lambda: control.requeue()) is True
+        (marker,) = agent.kept
+    assert marker.state == markers.REQUEUE
+    assert "no answer" not in capsys.readouterr().err
+
+
+def test_without_an_agent_a_requeue_without_an_answer_has_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert job_control(tmp_path, Answers(None)).requeue() is False
+    assert "no answer to the requeue: no end within 10 s" in capsys.readouterr().err
+    assert job_control(tmp_path, Answers(None)).hold("the same failure 3 times") is False
+
+
+def test_sigterm_while_slurmctld_is_slow_shows_that_it_was_accepted(tmp_path: Path) -> None:
+    control = job_control(tmp_path, Answers(None), terminated=True)
+    assert control.requeue() is True
+    assert control.hold("the same failure 3 times") is True
+
+
+def test_what_a_slurmctld_that_answers_later_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = job_control(tmp_path, Answers(0), patience_s=60)
+    slept = list[float]()
+    monkeypatch.setattr(control, "sleep", slept.append)
+    silent = JobSnapshot(job=None, faults=None, silent=True)
+    looks = iter([silent, silent, JobSnapshot(job=JOB, faults=())])
+    assert control.answered(lambda: next(looks)).job is JOB
+    assert len(slept) == 2
+    ended = job_control(tmp_path, Answers(0), patience_s=60, terminated=True)
+    assert ended.answered(lambda: silent) is silent
+
+
 def test_without_an_agent_the_ended_job_is_set_to_requeue_0(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -80,6 +164,21 @@ def test_without_an_agent_the_ended_job_is_set_to_requeue_0(
         control.mark(markers.FINISHED)
     assert [marker.state for marker in agent.kept] == [markers.RUNNING]
     assert slurm.no_requeue == [42]
+
+
+def test_an_expedited_job_ends_as_failed_also_with_a_slow_slurmctld(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm = Answers(0)
+    control = job_control(tmp_path, slurm, patience_s=60)
+    monkeypatch.setattr(control, "sleep", lambda _: None)
+    slurm.silent = 3
+    control.end_expedited()
+    assert slurm.no_requeue == [42]
+    slurm.silent = 1
+    job_control(tmp_path, slurm).end_expedited()
+    assert slurm.no_requeue == [42]
+    assert "Slurm may hold this job instead of ending it" in capsys.readouterr().err
 
 
 def test_where_no_agent_ever_answered_slurm_is_not_called(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from holdfast.errors import CommandError
 from holdfast.slurm.client import SlurmClient, SlurmJob
 from slurm_hooks.job.environment import JobContext
-from slurm_hooks.job.resume.shared_folder import other_job
+from slurm_hooks.job.resume.shared_folder import is_undecided, other_job
 
 BEGAN = 1_800_000_000.0
 OURS = JobContext(
@@ -84,11 +84,16 @@ def test_a_job_that_began_earlier_and_is_running(tmp_path: Path) -> None:
         replace(RUNNING, state="PENDING"),
         replace(RUNNING, start_at=datetime(2020, 1, 1, tzinfo=timezone.utc)),  # another job 41
         replace(RUNNING, job_id=40),  # 41 is not known any more
-        None,
     ],
 )
-def test_a_job_that_is_over_or_unknown_does_not_count(tmp_path: Path, job: SlurmJob | None) -> None:
+def test_a_job_that_is_over_or_unknown_does_not_count(tmp_path: Path, job: SlurmJob) -> None:
     assert other(tmp_path, ATTEMPT, STEP, job=job) is None
+
+
+def test_a_slurmctld_that_does_not_answer_proves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(CommandError):
+        other(tmp_path, ATTEMPT, STEP, job=None)
+    assert other(tmp_path, ATTEMPT, FINISH, job=None) is None
 
 
 def test_a_job_that_has_finished_hands_its_folder_to_the_next(tmp_path: Path) -> None:
@@ -100,6 +105,38 @@ def test_of_two_that_start_together_one_goes_on(tmp_path: Path) -> None:
     assert other(tmp_path, ATTEMPT, ours=same) == 41
     assert other(tmp_path, ATTEMPT, ours=replace(same, job_id=7)) is None
     assert other(tmp_path, ATTEMPT, ours=replace(OURS, started_at=BEGAN - 5)) is None
+
+
+FIRST = replace(OURS, started_at=BEGAN, job_id=7)
+"""It began together with job 41, and goes first if both look after both have written."""
+
+
+def test_the_first_does_not_start_if_the_other_was_faster(tmp_path: Path) -> None:
+    """The other one had looked before this one wrote its journal."""
+    assert other(tmp_path, ATTEMPT, STEP, ours=FIRST) == 41
+    assert other(tmp_path, ATTEMPT, STEP, FINISH, ours=FIRST) is None
+    over = replace(RUNNING, state="FAILED")
+    assert other(tmp_path, ATTEMPT, STEP, ours=FIRST, job=over) is None
+
+
+@pytest.mark.parametrize(
+    ("events", "undecided"),
+    [
+        ([ATTEMPT], True),
+        ([ATTEMPT, STEP], False),
+        ([ATTEMPT, FINISH], False),
+        ([ATTEMPT, {"event": "requeue", "held": True}], False),
+        ([ATTEMPT, STEP, {"event": "requeue"}, ATTEMPT], True),
+        ([], False),
+    ],
+)
+def test_the_first_waits_until_the_other_has_a_step_or_has_ended(
+    tmp_path: Path, events: list[dict[str, object]], undecided: bool
+) -> None:
+    own = _journal(tmp_path, FIRST.job_id, ATTEMPT)
+    _journal(tmp_path, 41, *events)
+    assert is_undecided(own, FIRST) is undecided
+    assert is_undecided(own, replace(FIRST, job_id=50)) is False
 
 
 @pytest.mark.parametrize(

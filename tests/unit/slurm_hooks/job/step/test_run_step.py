@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.job.step import kill_tasks
-from slurm_hooks.job.step.run_step import StepEnd, StepPlan, StepSignals, run_step
+from slurm_hooks.job.step.run_step import StepEnd, StepSignals, run_step
 from slurm_hooks.job.step.srun_output import aborts_itself, cancelled_step_in, task_failure_in
+from slurm_hooks.job.step.termination import StepPlan
 
 
 def _run(
@@ -160,6 +161,45 @@ def test_a_step_that_ignores_sigterm_has_its_tasks_killed() -> None:
     )
     assert ended.is_set()
     assert end.exit_code == 5
+
+
+class Slow:
+    """Evidence that takes a while."""
+
+    def __init__(self, *, takes_over: bool) -> None:
+        self.takes_over = takes_over
+        self.begun = list[str]()
+        self._complete_at = 0.0
+
+    def begin(self, why: str, wake: Callable[[], None], *, by_watch: bool) -> bool:
+        self.begun.append(why)
+        self._complete_at = time.monotonic() + 1.0
+        return True
+
+    def is_complete(self) -> bool:
+        return time.monotonic() > self._complete_at
+
+
+@pytest.mark.parametrize("failing", [True, False])
+def test_no_rank_is_ended_before_the_evidence_is_complete(failing: bool) -> None:
+    """The launcher ends the step of a failed rank itself, after that. A bad node does not differ."""
+    evidence = Slow(takes_over=True)
+    begun = time.monotonic()
+    failure = "echo 'srun: error: n1: task 1: Killed' >&2; " if failing else ""
+    plan = StepPlan(
+        argv=["sh", "-c", f"{failure}exec sleep 30"],
+        env={**os.environ, "SLURM_KILL_BAD_EXIT": "0"},
+        watch=lambda: "" if failing else "bad node: n2",
+        end_tasks=lambda steps: None,
+        poll_s=0.1,
+        end_grace_s=20.0,
+        evidence=evidence,
+    )
+    with StepSignals().caught() as signals:
+        end = run_step(plan, signals)
+    assert end.status == -signal.SIGTERM
+    assert time.monotonic() - begun > 1.0
+    assert evidence.begun == [end.how]
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM])
@@ -375,7 +415,8 @@ def test_processes_left_over_from_an_attempt_are_ended(tmp_path: Path) -> None:
 
 _LAUNCHER = """
 import os, sys
-from slurm_hooks.job.step.run_step import StepPlan, StepSignals, run_step
+from slurm_hooks.job.step.run_step import StepSignals, run_step
+from slurm_hooks.job.step.termination import StepPlan
 plan = StepPlan(argv=[sys.executable, "-c", sys.argv[1], sys.argv[2]], env=os.environ, watch=lambda: "",
                 end_tasks=lambda steps: None, poll_s=0.5, end_grace_s=1.0)
 with StepSignals().caught() as signals:
@@ -466,3 +507,52 @@ def test_a_sigterm_is_reported_while_the_command_still_saves() -> None:
         end = run_step(plan, signals)
     assert told.wait(60)
     assert (end.terminated, end.status) == (True, 0)
+
+
+def _fenced(script: str, after_s: float) -> tuple[StepEnd, list[float], float]:
+    begin = time.monotonic()
+    ended: list[float] = []
+    plan = StepPlan(
+        argv=["sh", "-c", script],
+        env=os.environ,
+        watch=lambda: "",
+        end_tasks=lambda steps: None,
+        poll_s=60.0,
+        end_grace_s=30.0,
+        fenced=lambda: "a newer attempt" if time.monotonic() - begin > after_s else "",
+        end_now=lambda: ended.append(time.monotonic() - begin),
+    )
+    with StepSignals().caught() as signals:
+        end = run_step(plan, signals)
+    return end, ended, time.monotonic() - begin
+
+
+def test_a_step_ends_at_once_when_a_newer_attempt_has_begun() -> None:
+    """No SIGTERM and no grace: a handler would save a checkpoint."""
+    end, ended, took_s = _fenced("trap 'echo saved' TERM; while :; do sleep 0.1; done", 0.2)
+    assert (end.status, end.ended_why, end.whole) == (-signal.SIGKILL, "a newer attempt", False)
+    assert len(ended) == 1
+    assert took_s < 5
+
+
+def test_a_step_that_is_not_fenced_ends_by_itself() -> None:
+    end, ended, _ = _fenced("exit 3", 60)
+    assert (end.status, ended, end.whole) == (3, [], True)
+
+
+@pytest.mark.parametrize(
+    ("printed", "whole"),
+    [
+        ("srun: error: n1: task 1: Exited with exit code 1", True),
+        ("srun: error: Node failure on n1", False),
+        ("srun: error: Timed out waiting for job step to complete", False),
+    ],
+)
+def test_a_step_is_whole_unless_srun_reports_a_node_as_lost(printed: str, whole: bool) -> None:
+    assert _run(f"echo '{printed}' >&2; sleep 0.2; exit 1").whole is whole
+
+
+def test_a_step_that_had_to_be_killed_is_not_whole() -> None:
+    script = "trap '' TERM; echo 'srun: error: n1: task 1: Killed' >&2; sleep 30"
+    end = _run(script, watch=lambda: "bad node: n2", grace_s=0.1, last_kill_s=0.3)
+    assert not end.whole

@@ -8,15 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slurm_hooks.job.progress.ranks import on_node
+from slurm_hooks.job.progress.ranks import collection, flight_dump, on_node
 from slurm_hooks.job.progress.ranks.processes import RankProcess, on_this_node, ranks
 from slurm_hooks.job.progress.ranks.report import RankReport
-from slurm_hooks.job.progress.ranks.threads import catches
+from slurm_hooks.job.step import kill_tasks
 from slurm_hooks.job.step.kill_tasks import AttemptId, AttemptProcess
+from slurm_hooks.node.process import catches
 
 PROC = Path("/proc")
 _WAIT = "import sys; sys.stdin.read()"
@@ -121,7 +123,8 @@ def test_python_prints_its_stacks_at_sigabrt_and_other_programs_are_left_alone(
     _until(lambda: catches(PROC, python.pid, signal.SIGABRT), "no handler")
     _until(lambda: len(on_this_node(PROC, attempt, "7")) == 3, "not all are there")
     _until(lambda: _reports(attempt)[0].place == "hrtimer_nanosleep", "not there yet")
-    assert on_node.abort(PROC, on_this_node(PROC, attempt, "7")) == 1
+    found = [rank.main.process for rank in on_this_node(PROC, attempt, "7")]
+    assert [one.pid for one in kill_tasks.abort(PROC, found)] == [python.pid]
     _, printed = python.communicate(timeout=60)
     assert python.returncode == -signal.SIGABRT
     assert b"stuck_here" in printed
@@ -137,6 +140,54 @@ def test_a_flight_recorder_is_asked_and_its_dump_is_read(
     }
     start(3, sys.executable, "-c", _RECORDER, **where)
     _until(lambda: [r.pending for r in _reports(attempt)] == [{"0": 12}], "no dump")
+
+
+def test_dumps_of_this_attempt_are_kept_beside_the_journal(
+    attempt: AttemptId, tmp_path: Path
+) -> None:
+    """Those that torch has written by itself too, also of a rank that is gone."""
+    shared, local = tmp_path / "shared", tmp_path / "local"
+    shared.mkdir()
+    local.mkdir()
+    own = replace(attempt, journal=str(shared / "job-4711.jsonl"))
+    for rank, data in ((0, b"zero"), (3, b"three")):
+        (local / f"fr_{rank}").write_bytes(data)
+    (local / "fr_4").symlink_to("/etc/hostname")
+    os.mkfifo(local / "fr_5")
+    old = local / "fr_6"
+    old.write_bytes(b"of another job")
+    os.utime(old, (1.0, 1.0))
+    (local / "fr_7x").write_bytes(b"no rank")
+    environ = {b"TORCH_FR_DUMP_TEMP_FILE": os.fsencode(local / "fr_")}
+    flight_dump.keep(own, flight_dump.places(PROC, [], environ), age_s=60.0)
+    found = {path.name: path.read_bytes() for path in shared.iterdir()}
+    name = "job-4711-attempt-2-flight-rank-{}.pickle"
+    assert found == {name.format(0): b"zero", name.format(3): b"three"}
+
+
+def test_dumps_of_old_attempts_are_removed(attempt: AttemptId, tmp_path: Path) -> None:
+    def dumps(number: int) -> list[Path]:
+        one = replace(attempt, attempt=number)
+        return [flight_dump.copy_of(one, rank) for rank in (0, 12)]
+
+    for path in (path for number in range(1, 6) for path in dumps(number)):
+        path.write_bytes(b"dump")
+    collection.remove_old_dumps(replace(attempt, attempt=5))
+    assert {path for path in tmp_path.iterdir() if path.suffix == ".pickle"} == {
+        path for number in (3, 4, 5) for path in dumps(number)
+    }
+
+
+def test_before_sigkill_python_prints_its_stacks(start: Start, attempt: AttemptId) -> None:
+    python = start(0, sys.executable, "-c", _SLEEP, PYTHONFAULTHANDLER="1")
+    shell = start(2, "sleep", "600")
+    _until(lambda: catches(PROC, python.pid, signal.SIGABRT), "no handler")
+    _until(lambda: len(on_this_node(PROC, attempt, "7")) == 2, "not all are there")
+    _until(lambda: _reports(attempt)[0].place == "hrtimer_nanosleep", "not there yet")
+    kill_tasks.end(PROC, list(kill_tasks.tasks(PROC, attempt, "7")))
+    _, printed = python.communicate(timeout=60)
+    assert b"stuck_here" in printed
+    assert shell.wait(60) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("what", ["a file", "nothing"])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from measure.deaths import acts
+from dataclasses import replace
+
+from measure.deaths import acts, surroundings
 from measure.deaths.death import Death, Expect, Where
 
 _WAITS = "exec sleep 120"
+_LONG_S = 25.0
+"""Longer than a command of Slurm's waits for an answer."""
 _ELSEWHERE = "requeued on other nodes; counts against nothing"
 _MOVED = Expect(ends=("requeue", "done"), avoids=True, because="bad node")
 _MOVED_SOMEHOW = Expect(ends=("requeue", "done"), or_slurm=True, avoids=True)
@@ -130,6 +134,36 @@ _HOST = (
         expect=_MOVED_SOMEHOW,
     ),
     Death(
+        name="port-flap",
+        how="an InfiniBand port goes down and up again once",
+        then="the job goes on; the node stays in service",
+        nodes=2,
+        rank="until_told\nexit 0",
+        act=acts.fault_then_go("link-flap", "--times", "1"),
+        where=Where.NODE,
+        expect=Expect(ends=("done",)),
+    ),
+    Death(
+        name="port-flaps",
+        how="an InfiniBand port goes down and up again three times",
+        then=_GOES_ON,
+        nodes=2,
+        rank="until_told\nexit 0",
+        act=acts.fault_then_go("link-flap", "--times", "3", drains=True),
+        where=Where.NODE,
+        expect=Expect(ends=("done",)),
+    ),
+    Death(
+        name="prolog-fails",
+        how="Xid 79, and on the next node the prolog fails",
+        then="Slurm drains that node; the job runs on a third one, and counts against nothing",
+        rank=_WAITS,
+        act=surroundings.fail_the_next_prolog,
+        where=Where.ALONE,
+        on_first=True,
+        expect=_MOVED,
+    ),
+    Death(
         name="power-off-launcher",
         how="power loss of the launcher's node",
         then=_BY_SLURM,
@@ -232,20 +266,60 @@ _CONTROLLER = (
         name="slurmctld-restart",
         how="Xid 79, and slurmctld is killed while the job is requeued",
         nodes=2,
-        then=_ELSEWHERE + ", once slurmctld answers",
-        rank=_WAITS,
+        then=_ELSEWHERE + ", once slurmctld answers; a second time if it has forgotten that run",
+        every=True,
+        rank="[ ! -e $F/go ] || exit 0\n[ $A = 1 ] && exec sleep 120\nuntil_told\nexit 0",
         act=acts.fault_then_kill_slurmctld,
         where=Where.ALONE,
-        expect=_MOVED,
+        within_s=150,
+        expect=replace(_MOVED, or_ends=("requeue", "others", "done")),
     ),
     Death(
         name="slurmctld-silent",
         how="exit code 1 while slurmctld does not answer for 5 s",
         then="restarted on the same nodes",
         rank="until_told\nexit 1",
-        act=acts.go_while_slurmctld_is_silent,
+        act=acts.go_while_slurmctld_is_silent(5.0),
         where=Where.ALONE,
         expect=Expect(ends=("restart", "done"), charged=1),
+    ),
+    Death(
+        name="slurmctld-slow",
+        how="exit code 1 while slurmctld does not answer for 25 s",
+        then="restarted on the same nodes, once slurmctld answers",
+        rank="until_told\nexit 1",
+        act=acts.go_while_slurmctld_is_silent(_LONG_S),
+        where=Where.ALONE,
+        expect=Expect(ends=("restart", "done"), charged=1, because="no node"),
+    ),
+    Death(
+        name="slurmctld-slow-done",
+        how="the program succeeds while slurmctld does not answer for 25 s",
+        then="the job ends, and its success is recorded",
+        rank="until_told\nexit 0",
+        act=acts.go_while_slurmctld_is_silent(_LONG_S),
+        where=Where.ALONE,
+        expect=Expect(ends=("done",)),
+    ),
+    Death(
+        name="slurmctld-slow-no-requeue",
+        how="exit code 1 in a job of sbatch --no-requeue, while slurmctld does not answer for 25 s",
+        then="the job fails",
+        rank="until_told\nexit 1",
+        act=acts.go_while_slurmctld_is_silent(_LONG_S),
+        options=("--no-requeue",),
+        where=Where.ALONE,
+        expect=Expect(ends=("fail",), state="FAILED", charged=1, because="--no-requeue"),
+    ),
+    Death(
+        name="slurmctld-slow-fault",
+        how="Xid 79 while slurmctld does not answer for 25 s",
+        nodes=2,
+        then=_ELSEWHERE + ", once slurmctld answers",
+        rank=_WAITS,
+        act=acts.go_while_slurmctld_is_silent(_LONG_S, "xid", "79", "--gpu", "1"),
+        where=Where.ALONE,
+        expect=_MOVED,
     ),
     Death(
         name="slurmdbd-down",

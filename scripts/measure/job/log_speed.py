@@ -16,7 +16,7 @@ from testbed.paths import TREE
 
 from measure.causes import diagnosed
 from measure.figures import Figure, Series
-from measure.logs import LOGS
+from measure.job.logs import LOGS
 from slurm_hooks.job.diagnosis.matching.phrases import phrases
 
 SIZE = 4 << 20
@@ -28,7 +28,7 @@ _MAX_GROWTH_KIB = 4096
 
 _STREAM = f"""
 import resource
-from measure.logs import LOGS
+from measure.job.logs import LOGS
 from slurm_hooks.job.diagnosis.causes import Engine
 texts = [log(1 << 20, 3) for log in LOGS.values()]
 engine = Engine(launcher=False)

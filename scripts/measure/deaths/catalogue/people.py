@@ -31,6 +31,16 @@ def _cancelled(words: tuple[str, ...]) -> Callable[[RunningJob], None]:
     return act
 
 
+_KILLS = (
+    _scancel("int-step", "-s", "INT", "JOB.0"),
+    _scancel("usr1-job", "-s", "USR1", "JOB"),
+    _scancel("usr2-batch", "--batch", "-s", "USR2", "JOB"),
+    _scancel("cancel-full", "--full", "JOB", state="CANCELLED"),
+    _scancel("kill-job", "-s", "KILL", "JOB", state="CANCELLED"),
+    _scancel("kill-full", "--full", "-s", "KILL", "JOB", state="CANCELLED"),
+    _scancel("kill-batch", "--batch", "-s", "KILL", "JOB"),
+)
+
 DEATHS = (
     _scancel("cancel-job", "JOB", state="CANCELLED"),
     _scancel("cancel-step", "JOB.0"),
@@ -49,6 +59,15 @@ DEATHS = (
         expect=Expect(ends=("restart", "done"), charged=1),
     ),
     _scancel("kill-step-ctld", "--ctld", "-s", "KILL", "JOB.0"),
+    *_KILLS,
+    Death(
+        name="cancel-requeued",
+        how="`scancel JOB` by its owner, right after a requeue by an administrator",
+        then=_STAYS,
+        rank=_WAITS,
+        act=acts.requeue_and_cancel,
+        expect=Expect(ends=("others",), state="CANCELLED"),
+    ),
     Death(
         name="time-limit",
         how="the time limit of a minute is over",

@@ -1,0 +1,60 @@
+"""Deaths that concern the checkpoint from which the job resumes."""
+
+from __future__ import annotations
+
+from measure.deaths.catalogue.common import python
+from measure.deaths.death import Death, Expect
+
+DEATHS = (
+    Death(
+        name="torn-checkpoint",
+        how="it ends while it writes a checkpoint",
+        then="restarted from the last complete one",
+        rank="save 5\n[ $R = 0 ] && head -c 40 /mnt/training/deaths/good.pt >$F/step_10.pt\n"
+        "sleep 0.5\nexit 1",
+        expect=Expect(ends=("restart", "done"), charged=1, resumes=5),
+    ),
+    Death(
+        name="unloadable-checkpoint",
+        how="the newest checkpoint cannot be loaded (a real EOFError)",
+        then="restarted from the one before",
+        every=True,
+        rank='case "$A:$HOLDFAST_RESUME_STEP" in\n1:*) save 5; sleep 1; save 10; sleep 0.5; exit 1;;\n'
+        '*:10) exec python3 -c "import pickle; pickle.loads(bytes())";;\nesac',
+        expect=Expect(
+            ends=("restart", "restart", "done"),
+            charged=2,
+            resumes=5,
+            because="the checkpoint may be bad",
+        ),
+    ),
+    Death(
+        name="poisoned-checkpoint",
+        how="the loss is NaN from the newest two checkpoints on",
+        then="restarted from older ones, until one is good",
+        every=True,
+        rank='case "$A:$HOLDFAST_RESUME_STEP" in\n'
+        "1:*) save 5; sleep 1; save 10; sleep 1; save 15; sleep 0.5; exit 1;;\n"
+        "*:15|*:10) say 'RuntimeError: loss is nan, stopping'; exit 1;;\nesac",
+        expect=Expect(
+            ends=("restart", "restart", "restart", "done"),
+            charged=3,
+            resumes=5,
+            because="the checkpoint may be bad",
+        ),
+    ),
+    Death(
+        name="error-after-progress",
+        how="a TypeError of Python at the same step, each time, after a checkpoint",
+        then="restarted once from the checkpoint, then held for its owner",
+        every=True,
+        rank="[ $A = 1 ] && save 5 && sleep 0.5\n" + python("len(5)"),
+        expect=Expect(
+            ends=("restart", "hold"),
+            state="HELD",
+            charged=2,
+            resumes=5,
+            because="the same failure 2 times",
+        ),
+    ),
+)

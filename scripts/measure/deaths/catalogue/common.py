@@ -1,0 +1,26 @@
+"""What several deaths of a program have in common."""
+
+from __future__ import annotations
+
+from measure.deaths.death import Expect
+
+RESTARTED = Expect(ends=("restart", "done"), charged=1)
+OUTAGE = Expect(ends=("restart", "done"), because="an outage, no node is to blame")
+HELD = Expect(ends=("restart", "hold"), state="HELD", charged=2, because="the same failure 2 times")
+FAILED = Expect(ends=("fail",), state="FAILED", charged=1, because="user error")
+HERE = "restarted at once on the same nodes"
+AFTER_15_S = "restarted on the same nodes after 15 s; counts as an outage, not against the job"
+TWICE = "restarted once, then held for its owner"
+ECC_OF_RANK_3 = """\
+[ $R = 3 ] || exec sleep 120
+say '[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered'
+exit 1"""
+
+
+def python(code: str) -> str:
+    return f"exec python3 -c '{code}'"
+
+
+def prints(line: str, code: int = 1) -> str:
+    """Task 1 prints the line and fails; the other one waits for it."""
+    return f"[ $R = 1 ] || exec sleep 120\nsay '{line}'\nexit {code}"

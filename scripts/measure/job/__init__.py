@@ -1,0 +1,1 @@
+"""Measurements of the launcher, and of what it reads: logs and checkpoints."""
