@@ -49,8 +49,9 @@ class Found:
         """What is different ``later``, in words; the first lines of many."""
         said = [] if self.slurm_conf == later.slurm_conf else ["slurm.conf"]
         for name, record in self.nodes.items():
-            if record != later.nodes[name]:
-                said.append(f"{name}: {record} is {later.nodes[name]}")
+            for field, value in record.items():
+                if value != later.nodes[name][field]:
+                    said.append(f"{name} {field}: {value!r} is {later.nodes[name][field]!r}")
         said += [f"- {line}" for line in sorted(self.files - later.files)[:20]]
         said += [f"+ {line}" for line in sorted(later.files - self.files)[:20]]
         return said
