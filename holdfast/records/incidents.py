@@ -223,7 +223,7 @@ def render(entries: Sequence[Incident], journal: str = "") -> str:
     ``journal``: the path of the job's journal, the last part.
     """
     tail = _journal_text(journal)
-    room = MAX_CHARS - len(tail)
+    room = MAX_CHARS - (len(tail) + len("; ") if tail else 0)
     text, left = "", list(entries)
     while left:
         more = f"{text}; {left[0]}" if text else f"{PREFIX} {left[0]}"
