@@ -28,6 +28,10 @@ def notes(config: Settings) -> Iterator[str]:
     yield from kill_switches.described(config.path, checks.CATALOGUE)
 
 
+_NAMES = ("slurmd", "slurmd-wlm")
+"""After ``scontrol reconfigure`` slurmd has the name of its file, which is Debian's second."""
+
+
 def _has_slurmd(procfs: Path, folders: list[str]) -> bool:
     if any(os.access(Path(folder or ".") / "slurmd", os.X_OK) for folder in folders):
         return True
@@ -35,7 +39,7 @@ def _has_slurmd(procfs: Path, folders: list[str]) -> bool:
         processes = [entry for entry in procfs.iterdir() if entry.name.isdigit()]
     except OSError:
         return True  # cannot look: not known to be missing
-    return any(_name(process) == "slurmd" for process in processes)
+    return any(_name(process) in _NAMES for process in processes)
 
 
 def _name(process: Path) -> str:

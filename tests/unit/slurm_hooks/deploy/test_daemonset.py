@@ -243,6 +243,22 @@ def test_a_verdict_makes_it_ready_only_while_it_is_fresh_and_of_this_boot(machin
         assert machine.asks("alive") is fresh
 
 
+def test_a_slurmd_that_started_itself_again_has_its_files_name(machine: Machine) -> None:
+    """As after ``scontrol reconfigure`` on Slurm 26.05, where Debian's slurmd is a link to slurmd-wlm."""
+    folder = machine.folder
+    text = (folder / "agent.sh").read_text()
+    text = text.replace(f"{folder}/slurmd'", f"{folder}/slurmd {folder}/slurmd-wlm'")
+    (folder / "agent.sh").write_text(text)
+    machine.run("kill -9 $(grep -lx slurmd /proc/[0-9]*/comm | cut -d/ -f3)")
+    machine.run(
+        f"cp /bin/sleep {folder}/slurmd-wlm; unshare --mount --uts --pid --fork --mount-proc sh -c '"
+        f"hostname worker-8; mount -t tmpfs none /run; ln -s {folder}/home /run/home; "
+        f"exec {folder}/slurmd-wlm 60' & until grep -qsx slurmd-wlm /proc/[0-9]*/comm; do sleep 0.02; done"
+    )
+    machine.run(f"sh {folder}/agent.sh run >{folder}/log 2>&1 &")
+    assert machine.await_file("seen").splitlines()[-1] == "worker-8"
+
+
 # --- what a user may start under the name of slurmd ------------------------------------------------
 
 _HIS = "setpriv --reuid 2002 --regid 2002 --clear-groups"
