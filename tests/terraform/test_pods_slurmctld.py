@@ -140,7 +140,7 @@ def inspects_as_root(box: Box) -> None:
     cluster.wait_for(lambda: cluster.in_service(box, NODE), "no reservation left")
 
 
-def test_sackd_beside_the_bridge_and_nothing_left(
+def test_sackd_beside_the_bridge_agents_as_pods_and_nothing_left(
     program: Path, config: Path, tree: Path, box: Box
 ) -> None:
     before, values = kube_nodes(box), {**inputs(box), "slurm_auth": "slurm"}
@@ -152,6 +152,12 @@ def test_sackd_beside_the_bridge_and_nothing_left(
     version = in_bridge(box, "scontrol", "--version")
     assert f" {RELEASE}." in version
     acts_without_a_token(box, NODE, "/etc/slurm-auth/slurm.key", "sackd")
+    box.fault(NODE, "gpu-lost", "--gpu", "3")
+    cluster.wait_for(lambda: cluster.drained(box, NODE), "drained by an agent in a pod", SLOW_S)
+    cluster.wait_for(lambda: bool(cluster.taints(box, NODE)), "the bridge's taint")
+    box.heal(NODE)
+    cluster.wait_for(lambda: cluster.in_service(box, NODE), "in service", SLOW_S)
+    cluster.wait_for(lambda: not cluster.taints(box, NODE), "the taint removed")
     terraform.ok("destroy", "-auto-approve", **values)
     assert example.left_behind(box) == []
     remove_what_stays(box)
