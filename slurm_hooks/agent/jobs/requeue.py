@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -58,6 +59,10 @@ def _to_stderr(text: str) -> None:
 
 class JobClient(SlurmClient, CommentClient, Protocol):
     """Slurm, with the comment and the hold of a job."""
+
+    def slurmctld_at(self) -> datetime:
+        """The start time of the slurmctld that answers."""
+        ...
 
     def release(self, job_id: int) -> None:
         """Release a held job."""
@@ -221,6 +226,8 @@ class Requeuer:
                 tracked.next, tracked.due = self._requeue, now
             case Next.RELEASE:
                 tracked.next, tracked.due = self._release, now
+            case Next.RELEASE_IF_FORGOTTEN:
+                tracked.next, tracked.due = self._release_if_forgotten, now
             case Next.START:
                 tracked.next, tracked.due = self._wait_for_clock, now
                 tracked.seen_pending_at, tracked.excluded = None, job.excluded
@@ -251,9 +258,20 @@ class Requeuer:
         tracked.next, tracked.since = self._look, now
         self._again(tracked, now)
 
+    def _release_if_forgotten(self, tracked: TrackedJob, now: float) -> None:
+        """Only a slurmctld that was started since can have forgotten the launcher's request. Else a person holds
+        the job."""
+        # slurmctld's start comes in whole seconds.
+        if self._slurm.slurmctld_at().timestamp() + 1 > tracked.marker.at:
+            tracked.next, tracked.due = self._release, now
+        else:
+            self._drop(tracked)
+
     def _release(self, tracked: TrackedJob, now: float) -> None:
         self._slurm.release(tracked.marker.job)
-        self._log(f"job {tracked.marker.job}: its launcher was gone, released")
+        asked = tracked.marker.state == markers.REQUEUE
+        why = "slurmctld has forgotten its requeue" if asked else "its launcher was gone"
+        self._log(f"job {tracked.marker.job}: {why}, released")
         tracked.next, tracked.since = self._look, now
         self._again(tracked, now)
 

@@ -26,6 +26,7 @@ _WAITS = frozenset({"Resources", "Priority", "Dependency", "DependencyNeverSatis
 """Reasons of a pending job whose start time has passed. For about a second after a requeue Slurm
 still shows why the last run ended (NonZeroExitCode), which means nothing yet."""
 _HELD = ("JobHeld", "launch failed")
+_HELD_USER = "JobHeldUser"
 _LAUNCHER_KILLED = "137:0"
 """The exit code of a batch script whose launcher was killed. A script that ends because a person requeues
 or holds its job is ended by a signal itself."""
@@ -43,6 +44,7 @@ class Next(Enum):
     LOOK_LATER = "look later"
     REQUEUE = "requeue"
     RELEASE = "release"
+    RELEASE_IF_FORGOTTEN = "release, if slurmctld was started after the launcher's request"
     START = "start without Slurm's delay"
 
 
@@ -94,8 +96,11 @@ def after_requeue(
         return Next.FORGET
     if "COMPLETING" in states:
         return Next.LOOK_SOON  # on the nodes of its last run
-    if _held_by_slurm(marker, job) and may_requeue():
-        return Next.RELEASE
+    if _held_as_expedited(job) and may_requeue():
+        if marker.state == markers.REQUEUE:
+            return Next.RELEASE_IF_FORGOTTEN
+        if marker.state == markers.RUNNING and job.exit_code == _LAUNCHER_KILLED:
+            return Next.RELEASE
     if job.state_reason.startswith(_HELD) or delay_s > MAX_DELAY_S:
         return Next.FORGET  # held, or a start time set by a person
     if job.state_reason == "BeginTime" or delay_s > 0:
@@ -105,11 +110,12 @@ def after_requeue(
     return Next.LOOK_SOON if since_s < MAX_DELAY_S else Next.FORGET
 
 
-def _held_by_slurm(marker: Marker, job: SlurmJob) -> bool:
-    """Slurm requeues a job with ``--requeue=expedite`` whose script failed, and holds it unless an
-    epilog failed (seen on 26.05.5). The launcher prevents that (Requeue=0) unless it was killed."""
-    killed = marker.state == markers.RUNNING and job.exit_code == _LAUNCHER_KILLED
-    return job.expedited and killed and "REQUEUE_HOLD" in job.state
+def _held_as_expedited(job: SlurmJob) -> bool:
+    """Slurm requeues a job with ``--requeue=expedite`` whose script failed, and holds it unless an epilog
+    failed (seen on 26.05.5). The launcher prevents that (Requeue=0) unless it was killed, or slurmctld was
+    before it had saved the launcher's requeue. A person's ``scontrol requeuehold`` looks the same. The
+    job's user may release such a hold; one of an administrator has another reason."""
+    return job.expedited and "REQUEUE_HOLD" in job.state and job.state_reason == _HELD_USER
 
 
 def patience_s(states: set[str]) -> float:

@@ -31,6 +31,7 @@ class FakeSlurm:
     pending_second: int | None = None
     skew_s: float = 0.0
     completing: int = 2
+    started_at: float = 100.0
 
     def _call(self, text: str) -> None:
         self.asked.append(text)
@@ -72,6 +73,10 @@ class FakeSlurm:
     def clock(self) -> datetime:
         self._call("clock")
         return datetime.fromtimestamp(int(self.now), tz=timezone.utc)
+
+    def slurmctld_at(self) -> datetime:
+        self._call("slurmctld_at")
+        return datetime.fromtimestamp(int(self.started_at), tz=timezone.utc)
 
     def admin_comment(self, job: SlurmJob, text: str) -> None:
         self._call("admin_comment")
@@ -157,7 +162,7 @@ class Node:
     @property
     def changes(self) -> list[str]:
         """The calls that changed something in Slurm."""
-        return [call for call in self.slurm.asked if call not in ("job", "clock")]
+        return [call for call in self.slurm.asked if call not in ("job", "clock", "slurmctld_at")]
 
     @property
     def marked(self) -> bool:

@@ -524,6 +524,19 @@ def test_an_expedited_job_whose_launcher_was_killed_is_released(node: Node) -> N
     assert not node.marked
 
 
+def test_an_expedited_job_whose_requeue_a_killed_slurmctld_has_forgotten_is_released(
+    node: Node,
+) -> None:
+    """The requeue's SIGTERM had ended the script, and the new slurmctld took that for a failure."""
+    node.slurm.job_now = replace(HELD_BY_SLURM, exit_code="0:15")
+    node.slurm.started_at = 900.9  # shown as 900
+    node.mark("requeue", at=900.5)
+    node.ended()
+    node.run(2)
+    assert node.changes == ["release"]
+    assert node.log == ["job 7: slurmctld has forgotten its requeue, released"]
+
+
 @pytest.mark.parametrize(
     ("of_job", "of_marker"),
     [
@@ -531,7 +544,9 @@ def test_an_expedited_job_whose_launcher_was_killed_is_released(node: Node) -> N
         ({"exit_code": "1:0"}, {}),
         ({"expedited": False}, {}),
         ({"state": "PENDING", "exit_code": "0:0"}, {}),  # a person's scontrol hold
-        ({}, {"state": "requeue"}),
+        ({"state_reason": "JobHeldAdmin"}, {}),
+        ({}, {"state": "requeue", "at": 900.0}),  # no new slurmctld since: a person's requeuehold
+        ({"state_reason": "JobHeldAdmin"}, {"state": "requeue"}),
         ({}, {"launchers_killed": 2}),
         ({"requeue": False}, {}),
     ],
