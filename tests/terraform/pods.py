@@ -96,8 +96,8 @@ def kube_nodes(box: Box) -> dict[str, Any]:
 
 
 def remove_what_stays(box: Box) -> None:
-    """Types the loop of the removal in install.md, which takes the bridge's own off every Node."""
-    (loop,) = _REMOVAL.findall((TREE / "docs/howto/install.md").read_text())
+    """Types the loop of the removal in install-bridge.md, which takes the bridge's own off every Node."""
+    (loop,) = _REMOVAL.findall((TREE / "docs/howto/install-bridge.md").read_text())
     box.run(["sh", "-ec", loop], cwd="/")
 
 

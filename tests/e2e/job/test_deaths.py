@@ -38,5 +38,9 @@ def test_the_right_action_follows(clean_box: Box) -> None:
     assert len(chosen) == len(_FAST)
     install(clean_box)
     results = campaign.run(clean_box, chosen, lambda _: None)
-    wrong = {result.death.name: (result.problems, result.log) for result in results}
-    assert {name for name, (problems, _) in wrong.items() if problems} == set(), wrong
+    wrong = [
+        f"{result.death.name}: {'; '.join(result.problems)}\n{result.log}"
+        for result in results
+        if result.problems
+    ]
+    assert not wrong, "\n\n".join(wrong)
