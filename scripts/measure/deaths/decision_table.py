@@ -30,7 +30,7 @@ ROWS = (
         number=2,
         evidence="a person cancelled it",
         then="nothing",
-        deaths=("cancel-job", "cancel-step", "term-job", "kill-batch", "cancel-requeued"),
+        deaths=("cancel-job", "cancel-step", "term-job", "cancel-requeued"),
     ),
     Row(
         number=3,

@@ -110,6 +110,9 @@ class Actions:
         """
         state = snapshot.job.state.split("+")[0] if snapshot.job else "unknown"
         why = f"ended by Slurm or a user (job state {state}); not requeued by Holdfast"
+        if state == "FAILED":
+            # A running launcher's job fails only if its script is gone.
+            why = "the batch script was killed (job state FAILED); the node's agent may requeue the job"
         if end.status == 0:
             why += "; the command exited with 0, but the job did not succeed"
         code = end.exit_code or 143

@@ -38,7 +38,6 @@ _KILLS = (
     _scancel("cancel-full", "--full", "JOB", state="CANCELLED"),
     _scancel("kill-job", "-s", "KILL", "JOB", state="CANCELLED"),
     _scancel("kill-full", "--full", "-s", "KILL", "JOB", state="CANCELLED"),
-    _scancel("kill-batch", "--batch", "-s", "KILL", "JOB"),
 )
 
 DEATHS = (
@@ -50,6 +49,14 @@ DEATHS = (
     _scancel("term-batch", "--batch", "-s", "TERM", "JOB"),
     _scancel("hup-batch", "--batch", "-s", "HUP", "JOB"),
     _scancel("term-all", "--full", "-s", "TERM", "JOB"),
+    Death(
+        name="kill-batch",
+        how="`scancel --batch -s KILL JOB` by its owner",
+        then="the node's agent requeues it: SIGKILL may also be the kernel's",
+        rank=_WAITS,
+        act=_cancelled(("--batch", "-s", "KILL", "JOB")),
+        expect=Expect(ends=("lost", "done"), or_slurm=True),
+    ),
     Death(
         name="kill-step",
         how="`scancel -s KILL JOB.0` by its owner",
