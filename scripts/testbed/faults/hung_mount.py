@@ -31,6 +31,8 @@ _INIT_OUT = struct.Struct("<IIIIHHIIHHI28x")
 _BUFFER_BYTES = 1 << 17
 _MS_NOSUID, _MS_NODEV, _MNT_DETACH = 2, 4, 2
 _SOURCE = "hung-storage"
+_PATIENCE_S = 6.0
+"""For a server whose mount is gone: it ends by itself, else by SIGKILL after half of it."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -58,15 +60,21 @@ def end(target: str) -> int:
         if _libc.umount2(os.fsencode(target), _MNT_DETACH):
             print(f"umount {target}: {os.strerror(ctypes.get_errno())}", file=sys.stderr)
             return 1
-    give_up = time.monotonic() + 5
-    while any(
-        _serves(process, target) for process in Path("/proc").iterdir() if process.name.isdigit()
-    ):
-        if time.monotonic() > give_up:
+    begin = time.monotonic()
+    while servers := [pid for pid in _pids() if _serves(Path(f"/proc/{pid}"), target)]:
+        waited_s = time.monotonic() - begin
+        if waited_s > _PATIENCE_S:
             print(f"the server of {target} does not end", file=sys.stderr)
             return 1
+        if waited_s > _PATIENCE_S / 2:
+            for pid in servers:
+                os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
     return 0
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def serve(target: str, ready: int) -> None:
@@ -94,8 +102,8 @@ def serve(target: str, ready: int) -> None:
                     _take(fuse)
 
 
-def _take(fuse: int) -> tuple[int, int] | None:
-    """(opcode, unique) of the next request, which now waits for an answer; None when there is none."""
+def _take(fuse: int) -> tuple[int, int, int] | None:
+    """(opcode, unique, pid) of the next request, which now waits for an answer; None when there is none."""
     try:
         request = os.read(fuse, _BUFFER_BYTES)
     except OSError as error:
@@ -109,7 +117,7 @@ def _take(fuse: int) -> tuple[int, int] | None:
         os.write(fuse, _HEADER_OUT.pack(_HEADER_OUT.size + len(answer), 0, head[2]) + answer)
     elif head[1] == _INTERRUPT:
         os.write(fuse, _HEADER_OUT.pack(_HEADER_OUT.size, -errno.ENOSYS, head[2]))
-    return head[1], head[2]
+    return head[1], head[2], head[6]
 
 
 def _refuse_interrupts(target: str, fuse: int) -> None:
@@ -126,7 +134,9 @@ def _refuse_interrupts(target: str, fuse: int) -> None:
             os._exit(0)
     request = None
     while (taken := _take(fuse)) is None or taken[0] != _INTERRUPT:
-        if taken is not None and taken[0] != _INIT:
+        # The agent may look into the folder first. A child that is killed before its request was read leaves
+        # nothing to interrupt.
+        if taken is not None and taken[2] == child:
             request = taken[1]
             os.kill(child, signal.SIGKILL)
     os.write(fuse, _HEADER_OUT.pack(_HEADER_OUT.size, -errno.EIO, request))

@@ -120,6 +120,7 @@ class Administrator(Person):
     def remove(self) -> None:
         switch = "mkdir -p /etc/holdfast/off && touch /etc/holdfast/off/all"
         self.on_every_node(self.page.inline(switch))
+        time.sleep(10)  # as the page says
         owners = self.on_the_controller(self.page.block("holdfast nodes"))
         assert f"{DRAINED} " in owners
         # "Also clear the comments that begin with `holdfast:`": on a busy machine there are more.
