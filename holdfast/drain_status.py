@@ -132,6 +132,7 @@ def drain_status(node: SlurmNode, report: AgentReport | None = None) -> DrainSta
 
 def required_action_in(reason: Reason) -> Action | None:
     """The required action that the reason's text names; the last one counts."""
+    # A finding's detail may quote what the driver reports before it says what is required.
     for match in reversed(list(_REQUIRED.finditer(reason.detail))):
         number = int(match["value"] or match["changed"] or "0", 16)
         evidence = of_nvml(number)
@@ -150,6 +151,7 @@ def _owner(
     if reason is not None and reason.code in (KUBE_CORDON, KUBE_RULE):
         return Owner.BRIDGE
     if reason is not None:
+        # Anyone can type a reason in Holdfast's form: the agent knows whether it made this drain.
         return Owner.OTHER if report is not None and report.denies(node) else Owner.AGENT
     # Without the DRAIN flag nobody drained it: slurmctld lost the node or does not accept it.
     if node.reason.startswith(_SLURM_REASONS) or not (node.drained_flag or node.reason):
@@ -178,6 +180,7 @@ def _undo(
         condition = "" if proof else "If Holdfast drained it: "
         return condition + _by_agent(reason, required_action, proof).format(resume=resume)
     if owner is Owner.SLURM:
+        # A DRAIN flag stays after the state that caused it.
         by_itself = None if node.drained_flag else _first(node)
         text = by_itself or "Drained by Slurm itself: once the cause is gone, {resume}."
         return text.format(resume=resume)

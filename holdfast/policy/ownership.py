@@ -138,6 +138,7 @@ def _agents_own(kept: str, reason: str) -> bool:
     """Whether accounting's text ``kept`` is the agent's drain for ``reason``, or an earlier drain of the
     same agent that it replaced: of two drains in one second accounting may keep either text.
     """
+    # slurmdbd may have cut the text in the middle.
     cut = len(kept) >= ACCOUNTED_CHARS and kept.startswith(reason[:ACCOUNTED_CHARS])
     if cut or without_appended(kept) == reason:
         return True

@@ -17,6 +17,7 @@ _REQUIRES_ACTION = {Action.REPLACE, Action.REBOOT, Action.RESET_GPU}
 def blocking_condition(situation: NodeSituation, record: DrainRecord) -> str:
     """Why the node, drained as in ``record``, may not return to service yet. Empty if it may."""
     inputs, limits = situation.inputs, situation.limits
+    # Without an answer nobody knows whether the fault is over (rule 2).
     if inputs.verdict.blind:
         return f"no answer from probes ({', '.join(inputs.verdict.blind)})"
     states = sorted(state.value for state in situation.node.states & CANNOT_RETURN)
@@ -52,6 +53,7 @@ def pending_requirement(situation: NodeSituation, record: DrainRecord) -> str:
     recovered = situation.gpu_recovered is True
     if record.action is Action.RESET_GPU and not (recovered or rebooted or replaced):
         return "waits for a GPU reset or a reboot"
+    # Another machine starts with a clean record.
     returns = 0 if replaced else record.returns
     if record.action in _REQUIRES_ACTION and not returns:
         return ""

@@ -129,6 +129,7 @@ def attribution_of(code: str) -> Attribution:
 def verdict(entries: Iterable[Incident]) -> Attribution:
     """What all entries together are attributed to: a broken machine explains an application's faults."""
     found = {entry.attribution for entry in entries}
+    # In this order: a GPU that fails makes programs fail in ways that look like their own errors.
     for attribution in (Attribution.NODE, Attribution.JOB):
         if attribution in found:
             return attribution
@@ -156,6 +157,7 @@ def journal_in(comment: str) -> str:
     text = comment.strip()
     if not text.startswith(PREFIX):
         return ""
+    # Never split inside the path: ";" is not in _JOURNAL_CHARS, so it is percent-encoded there.
     parts = (part.strip() for part in text[len(PREFIX) :].split(";"))
     path = next((part[len(_JOURNAL) :] for part in parts if part.startswith(_JOURNAL)), "")
     path = unquote(path, errors="surrogateescape")
@@ -193,6 +195,7 @@ def _entry(text: str) -> Incident | None:
 
 
 def _whole(text: str) -> int:
+    # int() takes more: signs, spaces, underscores and digits of other scripts, and any length.
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise ValueError(text)
     return int(text)
@@ -207,6 +210,7 @@ def merge(old: Iterable[Incident], new: Iterable[Incident]) -> tuple[Incident, .
             found[entry.key] = entry
         else:
             last = max(before, entry, key=lambda item: (item.at, item.pid or 0, item.observe_only))
+            # Not the sum: both may have counted the same events.
             found[entry.key] = replace(last, count=max(entry.count, before.count))
     return tuple(sorted(found.values(), key=_order))
 
@@ -223,6 +227,7 @@ def render(entries: Sequence[Incident], journal: str = "") -> str:
     ``journal``: the path of the job's journal, the last part.
     """
     tail = _journal_text(journal)
+    # The journal's path is worth more than the last incidents: it leads to all of them.
     room = MAX_CHARS - (len(tail) + len("; ") if tail else 0)
     text, left = "", list(entries)
     while left:

@@ -54,6 +54,7 @@ def decide(
         return Decision(causes={}, not_isolated={}, incidents=())
     total = sum(1 for node in slurm if not node.states & NOT_DEFINED)
     limits = policy.budget
+    # 1e-9: 0.1 * 30 is a little less than 3 in binary.
     most = max(limits.max_nodes, int(limits.max_share * total + 1e-9))
     isolated = [view.name for view in views if view.record and is_state_record(view.record)]
     out = {node.name for node in slurm if is_charged(node)}
@@ -68,9 +69,11 @@ def decide(
     free = most - len(out)
     decided = dict(causes)
     for name in sorted(matched, key=lambda name: (_oldest(causes[name]), name)):
+        # Out of service already, or returned by a person: neither needs room in the budget.
         if nodes[name].drained_flag or _lifted(matched[name], causes[name]):
             continue
         why = held.get(name, "" if free > 0 else SPENT)
+        # What is withheld leaves its place to the next one.
         free -= not why
         if why:
             decided[name] = tuple(
@@ -102,6 +105,7 @@ def _incidents(
     if not matched:
         return {}, ()
     share, label = policy.budget.incident_share, policy.budget.domain_label
+    # The whole cluster is judged first: its line says more than one for each domain.
     if total >= SMALLEST_DOMAIN and len(matched) > share * total:
         why = "more than bridge.budget.incident_share of the cluster: one incident"
         return dict.fromkeys(matched, why), (
@@ -141,6 +145,7 @@ def _not_isolated(
         found = isolating(node.states, policy.isolate) if node is not None else None
         if node is None or found is None or found[0] is NodeState.DRAIN or node.drained_flag:
             continue
+        # Isolated for this state already: it is in the count of nodes that are out.
         if view.record is not None and view.record.reason == state_cause(found[0]).reason:
             continue
         if free <= 0:

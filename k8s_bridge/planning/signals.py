@@ -66,6 +66,8 @@ class Signals:
         """The Nodes with ``causes`` and ``not_isolated`` filled in, and those that are gone. An unchanged
         Node is the same object as in the last look.
         """
+        # Watches that brought nothing hand over the same objects: then nothing has to be
+        # computed.
         if self._last is not None and self._last[0] is slurm and self._last[1] is kube:
             return self._last[2]
         at = now.timestamp()
@@ -94,6 +96,7 @@ class Signals:
         missing = []
         for name in [name for name in self._known if name not in present]:
             memory, node = self._known[name], nodes.get(name)
+            # Slurm does not count on the machine either: its Node may go.
             if node is None or node.states & (NOT_DEFINED | POWERED_OFF | {NodeState.EXTERNAL}):
                 del self._known[name]
                 continue
@@ -107,15 +110,21 @@ class Signals:
         if view.gone:
             memory = self._known[view.name]
             rule, since = self._gone, memory.gone_at
+            # A Node may be deleted and made again when a machine is replaced, so its absence has
+            # to last, too.
             held = rule is not None and since is not None and at - since >= rule.hold_s
             return (_cause(rule, view, since),) if rule and held and view.follows_rules else ()
         memory = self._memory(view, at)
         found = []
         for rule, matches in memory.hits:
             since = rule.since(view)
+            # Another machine's clock wrote the time; one in the future would delay the rule
+            # without end.
             if since is None or since > at:
                 since = memory.first[(rule.name, matches)]
             wait_s = rule.hold_s if matches else rule.clear_s
+            # A rule for which the node is drained needs no second waiting time after a restart of
+            # the bridge.
             settled = at - since >= wait_s or (matches and rule.name in view.drained_for)
             if settled == matches:
                 found.append(_cause(rule, view, since if matches else None))
@@ -125,6 +134,7 @@ class Signals:
         memory = self._known.get(view.name)
         if memory is not None and memory.view is view:
             return memory
+        # The same name with another uid is another machine.
         if memory is None or memory.view.uid != view.uid:
             memory = self._known[view.name] = _Memory(view=view)
         before = {rule.name for rule, matched in memory.hits if matched}
@@ -153,6 +163,8 @@ class Signals:
         key = (view.follows_rules, view.foreign_taints, view.other_conditions)
         found = self._matches.get(key)
         if found is None:
+            # Values in taints may be of any number (a time, for example): the cache must not grow
+            # without limit.
             if len(self._matches) >= MOST_FORMS:
                 self._matches.clear()
             found = frozenset(rule for rule in self._rules if rule.matches(view))

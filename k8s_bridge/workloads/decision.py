@@ -93,6 +93,8 @@ def decide(
     if not workload.active:
         return None
     past = _merged(record, known, look)
+    # First finish what was begun: a pod of the last attempt would otherwise run beside those of
+    # the next one.
     if record is not None and _is_recent(record, look.now):
         left = tuple(
             pod for pod in pods if short(pod.uid) in record.pods and _evicts(workload, pod)
@@ -102,6 +104,7 @@ def decide(
     losses = list(_losses(pods, record, look))
     possible = [each for each in losses if not each.withheld]
     keys = {each.key for each in past}
+    # A new incident before one that was answered already, which would only be withheld.
     loss = next((each for each in possible if each.key not in keys), None)
     loss = loss or next(iter(possible), None)
     if loss is None:
@@ -116,6 +119,7 @@ def decide(
         at=look.now,
         incident=loss.incident,
         key=loss.key,
+        # Also those that are not evicted: when they fail later, it is of this attempt.
         pods=frozenset(short(pod.uid) for pod in pods),
         past=(*past, Past(look.now, loss.key)),
     )
@@ -199,11 +203,13 @@ def _with_node(pod: Pod, look: Look) -> Iterator[_Loss]:
             f"Kubernetes removes pod {pod.name} because of its Node {pod.node}",
         )
     fault = look.faults.get(pod.node) if pod.node and pod.phase != "Succeeded" else None
+    # A fault that ends no jobs counts only where a pod did fail, and not by its own program.
     if fault is None or not (fault.fatal or pod.failed) or _is_user_error(pod, look):
         return
     incident = f"{fault.code} on Node {pod.node}, under pod {pod.name}"
     withheld = fault.withheld
     if not withheld and not fault.closed:
+        # The new pods might start on the same Node and fail again.
         withheld = "the Node still takes new pods (cordon it)"
     yield _Loss(fault.key, incident, f"{incident}: {withheld}" if withheld else "")
 

@@ -41,6 +41,7 @@ def candidate(node: SlurmNode, *, idle_only: bool) -> InspectedNode:
     """Whether the node may be tested now: it is idle, or drained by the agent and without jobs. Pure."""
     drain = drain_status(node)
     was = f"drained: {drain.reason.code}" if drain.reason and node.drained_flag else "in service"
+    # Somebody may be working on it.
     if node.drained_flag and drain.owner is not Owner.AGENT:
         was = f"drained by {node.reason_user or 'unknown'}"
         skip = f"not drained by Holdfast's agent: {node.reason or 'no reason'}"
@@ -126,6 +127,7 @@ class Inspector:
     ) -> list[Inspected]:
         """Only nodes in service: a drained node is never undrained together with another node."""
         drained = {node.name for node in candidates if node.drained}
+        # Nodes that failed alone are paired, too: a link may be what is wrong with them.
         nodes = [
             SlurmName(node.node) for node in done if not node.skipped and node.node not in drained
         ]

@@ -104,12 +104,15 @@ class NodeReservation:
         if not self._slurm.reserve(text.name, nodes, text.comment, minutes=minutes):
             raise Occupied(f"reservation {text.name} exists already")
         try:
+            # Slurm cannot reserve only if nobody else has: so look after the reservation, when both
+            # see each other.
             self._check_conflicts(text)
             shown = self._shown(text)
             self._unchanged(shown, drained)
             if drained:
                 self._slurm.undrain(list(nodes))
                 shown = self._responding(text)
+        # Also for a signal that ends this process: a reserved node is lost to users.
         except BaseException:
             self._restore_quietly(text)
             raise
@@ -120,6 +123,7 @@ class NodeReservation:
         test jobs, remove the reservation. False: a job does not end yet; the node stays reserved,
         call again.
         """
+        # First drain, then remove the reservation: between the two no job of a user may start.
         if text.drained:
             nodes = self._slurm_nodes(text)
             undrained = [node.name for node in nodes if not node.drained_flag]
@@ -133,6 +137,7 @@ class NodeReservation:
         while not self._slurm.unreserve(name):
             if self._clock() > until:
                 return False
+            # Slurm refuses to delete a reservation in which a job runs.
             self._slurm.cancel_in(name)
             self._sleep(_LOOK_S)
         return True
@@ -201,6 +206,7 @@ class NodeReservation:
             ready = not any(
                 node.drained_flag or NodeState.NOT_RESPONDING in node.states for node in nodes
             )
+            # Not an error: the test job waits for the node, and its own result says so.
             if ready or self._clock() > until:
                 return nodes
             self._sleep(_LOOK_S)
@@ -267,6 +273,7 @@ class NodeReservation:
         result = decode(done.out)
         if result is not None and result.check == check:
             return Judged(verdict=result.verdict, detail=result.detail, readings=result.readings)
+        # Ranks under MPI print a line each and no result of their own.
         if test.nodes > 1 and done.out.strip():
             ran = Ran(status=done.status, out=done.out, err=done.err, limit_s=limit_s)
             return test.read(ran, described, limits, level)

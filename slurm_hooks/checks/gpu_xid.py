@@ -52,6 +52,7 @@ def judge(facts: NodeFacts, limits: Limits) -> Iterator[Finding]:
 
 def _of_gpu(events: list[XidEvent], nvml: Evidence | None, log: KmsgFacts) -> Iterator[Finding]:
     newest = {event.xid: event for event in events}
+    # It names no fault of its own, so it only changes the required action of the others.
     last_154 = newest.pop(154, None)
     recovery = of_xid_154(last_154.recovery_value, last_154.recovery) if last_154 else None
     requires_action = recovery is not None and recovery.action is not Action.NONE

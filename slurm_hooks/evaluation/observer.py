@@ -85,6 +85,7 @@ class Observer:
         """Take new kernel records; returns the Xids among them and sets ``new_events``."""
         self.new_events = []
         is_known, self.skips_old_log = self.skips_old_log, False
+        # The log's sequence numbers began again, so the last one that was read says nothing.
         if renewed:
             self.tracked = trackers.kernel_log_restarted(self.tracked)
         if not records:
@@ -96,6 +97,7 @@ class Observer:
             if xid is not None:
                 xids.append(xid)
             events += [xid] if xid is not None else self._reader.read([record])
+        # They may be of faults that a person has dealt with before the state was lost.
         if is_known:
             self.tracked = trackers.kernel_log_known(self.tracked, events, records[-1].seq)
             return []
@@ -138,6 +140,8 @@ class Observer:
         blind = {item.probe: item for item in readings.blind}
         if log_problem:
             blind[KMSG] = Blind(probe=KMSG, why=log_problem)
+        # Slow probes run in some passes only; between them their findings must neither open nor
+        # close.
         idle = readings.wanted - readings.asked - {KMSG}
         fields = {BY_NAME[name].facts for name in idle if name in BY_NAME}
         self._found = {k: v for k, v in self._found.items() if k in fields} | readings.facts
@@ -160,6 +164,7 @@ class Observer:
         names = {name: table[name] for name in table if checks.load(name).probe == KMSG}
         others = {k: s for k, s in self.tracked.streaks.items() if s.finding.check not in names}
         self.judge(names, frozenset({KMSG}))
+        # judge() has dropped the streaks of the checks that were not in its table.
         self.tracked = replace(self.tracked, streaks={**others, **self.tracked.streaks})
         return opened(self.tracked.streaks, table)
 

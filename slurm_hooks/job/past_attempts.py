@@ -99,6 +99,8 @@ def _past(group: Sequence[Event]) -> JournalAttempt:
         progressed=_succeeded_so_far(group) or _bool(evidence.get("progressed")),
         node_fault=bool(evidence.get("faults")),
         suspects=tuple(map(str, _items(evidence.get("suspects")))),
+        # A later run of the job writes "skipped" for a command that has finished: the attempt ended
+        # before.
         ended_at=_timestamp([event for event in group if event["event"] != "skipped"][-1].get("t")),
         wall_s=_timestamp(end.get("wall_s")),
         kind=str(evidence.get("kind", "")),
@@ -192,6 +194,7 @@ def evidence_on_checkpoints(history: Sequence[JournalAttempt]) -> Evidence:
 
 
 def _counts_against_checkpoint(attempt: JournalAttempt, later: Sequence[JournalAttempt]) -> bool:
+    # A resume that failed for another reason says nothing about what it loaded.
     if not attempt.failed or attempt.node_fault or attempt.kind in _NOT_THE_CHECKPOINT:
         return False
     return not any(is_newer(after.resumed_step, attempt.resumed_step) for after in later)

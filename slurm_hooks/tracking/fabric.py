@@ -94,6 +94,7 @@ def look_at_ports(
         after = _seen(known.get(port.subject, PortSeen()), port, now)
         seen[port.subject] = after
         facts.append(_filled(port, after, now))
+    # A GUID is the card's own, whatever name the driver gives it at this boot.
     names = {port.guid: port.device for port in facts if port.guid}
     there = {port.subject for port in facts}
     facts += [
@@ -139,6 +140,7 @@ def ports_acknowledged(
 ) -> dict[str, PortSeen]:
     """After a person resumed the node: errors so far no longer count, and ports that are missing in
     ``facts`` are accepted."""
+    # Who resumes a node without them has decided that it works without them.
     missed = {port.subject for port in facts if not port.present}
     return {
         name: replace(port, downs_at=(), best_gbps=None, counters={})
@@ -175,6 +177,7 @@ def _downs(before: PortSeen, port: PortFacts, now: float) -> tuple[float, ...]:
     if port.link_downed is None or before.link_downed is None:
         return recent  # no baseline, so nothing is new
     new = port.link_downed - before.link_downed  # below 0: the driver was loaded again
+    # A counter that jumps by thousands tells nothing more, and each entry is in the state file.
     return recent + (now,) * min(max(0, new), 20)
 
 
@@ -247,6 +250,7 @@ def look_at_pci(
     seen, facts = _without_moved_devices(known, devices), []
     for device in devices:
         before = known.get(device.pci)
+        # Another device took the address: its counters are not those of the old one.
         if before is not None and before.kind is not device.kind:
             before = None
         counters = dict(_aer(before.counters if before else {}, device, now))

@@ -45,10 +45,12 @@ def decide(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecision:
     settled = _settled(facts)
     if settled is not None:
         return settled
+    # Before everything that tries again: the limit holds whatever the reasons were.
     attempts = failure_counts.attempts(facts, now)
     if attempts >= limits.max_attempts:
         why = f"{attempts} attempts in 24 h without progress, the limit of job.max_attempts"
         return JobDecision(next=Next.HOLD, why=why)
+    # A fault that Slurm or an agent confirms explains more than the job's output.
     if facts.nodes:
         return _on_other_nodes(facts.nodes)
     if facts.kind is FailureKind.OUTAGE:
@@ -73,6 +75,7 @@ def _settled(facts: JobFacts) -> JobDecision | None:
 def _on_other_nodes(nodes: Sequence[NodeEvidence]) -> JobDecision:
     worst = max(nodes, key=lambda node: node.fatal)
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    # Slurm does not use the others anyway, and an ExcNodeList lasts longer than a drain.
     exclude = tuple(sorted(node.node for node in nodes if not node.out_of_service))
     return JobDecision(
         next=Next.REQUEUE, why=f"bad node {worst.node} ({worst.code}){more}", exclude=exclude
@@ -146,6 +149,7 @@ def _to_exclude(facts: JobFacts, same: int, now: datetime) -> tuple[SlurmName, .
     if facts.kind is not FailureKind.NODE:
         before = failure_counts.same_before(facts, now)
         suspects = suspects & before.suspects if same > 1 and before else frozenset()
+    # All ranks print the same error when the fabric or the program fails.
     told_apart = alone or len(suspects) < facts.node_count
     enough = facts.spares is None or facts.spares >= len(suspects)
     return tuple(sorted(suspects)) if told_apart and enough else ()

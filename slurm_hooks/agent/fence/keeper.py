@@ -138,6 +138,8 @@ class Keeper:
         now = self._clock()
         self._find(request, now)
         for watched in self._watched.values():
+            # All storages are asked before one is waited for: one that hangs must not delay the
+            # others.
             watched.journal.ask()
             if watched.lease.asks_slurm(now) or watched.is_removed:
                 watched.slurm.ask()
@@ -170,6 +172,7 @@ class Keeper:
             return
         self._has_scanned = True
         began_at, found = answer
+        # Attempts without processes have ended; only a scan that has answered may say so.
         self._watched = {key: one for key, one in self._watched.items() if key in found}
         for attempt, tasks in sorted(found.items(), key=lambda item: item[0].number)[-_MOST:]:
             known = self._watched.get(attempt)
@@ -205,6 +208,7 @@ class Keeper:
         try:
             return open_as_user(journal)
         except OSError:
+            # The path is the one that the job sees: in its mount namespace it may be another file.
             task = next(iter(tasks.pids), None)
             if task is None:
                 raise
@@ -212,6 +216,7 @@ class Keeper:
 
     def _is_running(self, attempt: Attempt) -> bool:
         job = self._slurm.job(attempt.job)
+        # The restart count too: a requeued job that runs again is another attempt.
         return job is not None and job.state == "RUNNING" and job.restarts == attempt.run.restarts
 
     def _renew(self, watched: _Watched) -> None:

@@ -79,6 +79,7 @@ def _alone_on(runs: Runs, run: JobRun, facts: NodeFacts) -> list[GpuFacts]:
     others: set[int] = set()
     for other in runs.others(run):
         if other.ended_s is None:
+            # A job without GPUs by index may use each of them.
             if other.gpus is None:
                 return []
             others |= other.gpus
@@ -90,6 +91,7 @@ def memory_left(runs: Runs, run: JobRun, facts: NodeFacts) -> tuple[MemoryLeft, 
     does not list, or the driver itself)."""
     found = []
     for gpu in _alone_on(runs, run, facts):
+        # By UUID: the index of a GPU may change when one before it is lost.
         before = run.memory.get(gpu.uuid or "")
         after = gpu.memory_used_bytes
         if before is not None and after is not None and after - before > MEMORY_LEFT_BYTES:
@@ -102,12 +104,14 @@ def to_end(
 ) -> tuple[JobProcess, ...]:
     """The processes that may be killed: confirmed to be of this run and of its user, who is not
     root."""
+    # Unknown, or root: a daemon that an administrator started inside a job must survive it.
     if not run.uid:
         return ()
     mine = {(leftover.pid, leftover.start) for leftover in left if leftover.confirmed}
     return tuple(
         process
         for process in processes
+        # With its start time, since a pid may belong to another process by now.
         if (process.pid, process.start) in mine and process.uid == run.uid
     )
 

@@ -39,6 +39,7 @@ def attribute(
     if owner is not None and named is not None:
         return _add(known, [owner], replace(xid, how="pid", step=named.step), table)
     alive = [run for run in known.runs.values() if run.lived_at(event.at_s)]
+    # Several runs, where jobs share a GPU: each of them gets the Xid, and none is sure.
     by_gpu = [run for run in alive if event.gpu is not None and event.gpu in (run.gpus or ())]
     if by_gpu:
         return _add(known, by_gpu, xid, table)
@@ -73,6 +74,7 @@ def _add(
 def _step_on(run: JobRun, event: JobXid, table: Iterable[JobProcess]) -> str:
     """The run's step that uses the GPU; empty if that is unknown, or if no step does (batch
     script)."""
+    # Without a GPU nothing tells the steps of one run apart.
     if event.gpu is None:
         return ""
     steps = {
@@ -115,8 +117,11 @@ def belongs(run: JobRun, process: JobProcess, others: Iterable[JobRun]) -> bool:
     the same het job, has processes with the same job id; then only evidence that separates the two
     counts.
     """
+    # A user may set another job's id in the environment, but cannot become its user.
     if run.uid is not None and process.uid != run.uid:
         return False
+    # slurmd makes the cgroup, so its job id is certain; that of the environment is the het job's
+    # leader.
     if process.by_cgroup:
         if process.job != run.job:
             return False

@@ -119,6 +119,8 @@ def started(known: Runs, note: HookNote, no_judgement: str = "") -> Runs:
         for k, run in known.runs.items()
     }
     runs[key] = _run(note, no_judgement)
+    # The hooks leave a note for each run, so a user with many short jobs decides how many there
+    # are.
     while len(runs) > MAX_RUNS:
         del runs[_excess(runs)]
     return Runs(runs=runs)
@@ -165,6 +167,7 @@ def ending_run(known: Runs, note: HookNote) -> JobRun | None:
     of the next run (seen on 24.11.5), so the run that is open here is the one that ended."""
     mine = [run for run in known.runs.values() if run.job == note.job]
     mine = [run for run in mine if run.started_s <= note.at_s and run.restarts <= note.restarts]
+    # An epilog may run twice: then its run has ended already.
     still = [run for run in mine if run.ended_s is None] or mine
     return max(still, key=lambda run: run.restarts, default=None)
 
@@ -190,6 +193,7 @@ def saw(known: Runs, facts: NodeFacts, began_s: float, now: float) -> Runs:
 def _saw(
     run: JobRun, others: Iterable[JobRun], facts: NodeFacts, began_s: float, now: float
 ) -> JobRun:
+    # A baseline after the end would hide exactly what is to be judged.
     if run.no_judgement or (run.ended_s is not None and run.baseline_s is None):
         return run
     if run.baseline_s is None:
@@ -205,6 +209,7 @@ def take_baseline(
     Facts from before another job's end on the same GPUs are not used: that job's last errors would
     be attributed to this run.
     """
+    # The probe did not see its GPUs in this pass: another pass may.
     if run.gpus and not any(gpu.index in run.gpus for gpu in facts.gpus):
         return run
     if any(

@@ -175,6 +175,8 @@ class NodeDeath:
             self._look_for_return(now)
         if done.strangers and self._strangers_at <= now:
             self._strangers_at = now + self._strangers_s
+            # A node that was removed from slurm.conf and still runs its agent would cost a
+            # request each minute.
             self._strangers_s = min(2 * self._strangers_s, _TABLE_S)
             self._read_table_by(now + random.uniform(*_TABLE_SOON_S))
         self._deaths += done.dead
@@ -185,6 +187,7 @@ class NodeDeath:
         """The request that is due next. A death comes first."""
         if self._deaths:
             death = self._deaths.pop(0)
+            # It may have answered since: nothing may be done for a reason that is no longer true.
             if not self._watch.is_dead(death.name, now):  # another request may have taken a minute
                 self._watch.settle(death.name, done=False, retry=True)
             elif self._may_act():
@@ -193,6 +196,8 @@ class NodeDeath:
             else:
                 self._watch.settle(death.name, done=False)
         elif now >= self._table_at:
+            # Spread, because agents that started together would all ask slurmctld in the same
+            # second.
             self._table_at = now + _TABLE_S * random.uniform(0.75, 1)
             self._send("table", None, _DEADLINE_S)
         elif now >= self._jobs_at:
@@ -208,6 +213,7 @@ class NodeDeath:
                 self._send("check", self._undrained, _DEADLINE_S)
         elif self._returns and now >= self._returns[0] and self._healthy():
             self._returns = [at for at in self._returns if at > now]
+            # Without the key it cannot be checked who set the node DOWN.
             if self._may_act() and self._key:
                 self._send("return", None, _DEADLINE_S)
             else:

@@ -74,6 +74,8 @@ def survey(folder: Path) -> Survey:
     if owner and not any(sighting.candidate.step is not None for sighting in walk.seen):
         walk.seen.append(_folder_sighting(walk, owner, top))
     known = {sighting.candidate.path for sighting in walk.seen}
+    # "unrecognised" is about the top level alone, so each checkpoint counts for the entry that it
+    # is in.
     below = {path.relative_to(folder).parts[:1] for path in known}
     others = {*top.files, *top.folders} - {OWN_FOLDER}
     prefixes = tuple(f"{parts[0]}." for parts in below if parts)
@@ -105,6 +107,8 @@ def _look_at(walk: _Walk, listing: Listing, depth: int) -> bool:
     for name in sorted(listing.folders - {OWN_FOLDER, dlrover.STAGE}):
         _look_into(walk, listing.path / name, names, depth + 1)
     if stage:
+        # Until its stage is committed, a checkpoint of DLRover is not complete, whatever its own
+        # format says.
         walk.seen[before:] = [_staged(stage, sighting) for sighting in walk.seen[before:]]
     return len(walk.seen) > before
 
@@ -114,6 +118,8 @@ def _files(listing: Listing) -> Iterator[tuple[Framework, Found]]:
     for framework in FRAMEWORKS:
         for found in framework.files(listing):
             members = found.members or (found.name,)
+            # The first framework that knows a file takes it: FRAMEWORKS has the most specific
+            # formats first.
             if taken.isdisjoint(members):
                 taken.update(members)
                 yield framework, found
@@ -123,6 +129,7 @@ def _look_into(walk: _Walk, path: Path, beside: frozenset[str], depth: int) -> N
     if depth > _MAX_DEPTH or len(walk.folders) > _MAX_FOLDERS:
         return
     try:
+        # A symbolic link to a folder above would make the walk endless.
         if walk.has_seen(path):
             return
         listing = list_folder(path, beside)
@@ -173,11 +180,14 @@ def _candidate(
         step, unit = _step_of_rank(named)
     if unit == "number" and framework.counts_steps:
         unit = "step"
+    # The name says nothing: frameworks that always write the same file name number the folder
+    # instead.
     if unit in ("", "number") and not is_counted(named):
         above = [one for one in _below_root(walk, path)[:-1] if is_counted(one)]
         if above:
             step, unit = step_in(above[-1])
             unit = "step" if framework.counts_steps and unit == "number" else unit
+    # The last choice, because it opens a file of what may be a slow shared filesystem.
     if unit != "step" and not rejected:
         inside = framework.step(path)
         step, unit = (step, unit) if inside is None else (inside, "step")

@@ -80,9 +80,12 @@ class Fence:
         """How long this attempt has to wait before its first task."""
         history = past(self._journal.all_events())
         last = next((one for one in reversed(history) if one.started), None)
+        # All its tasks have ended, so nothing can write any more.
         if last is None or last.whole:
             return 0.0
         silent = self._silent(last.nodes)
+        # Nodes that answer slurmctld have been told to end the job's tasks; the others may not have
+        # heard of it.
         ended = Ended.BY_SLURM if silent is not None and not silent else Ended.UNKNOWN
         seconds, why = wait_s(ended), _reason(last.number, silent)
         say(f"{why}: waiting {seconds:g} s, so that two attempts never write checkpoints together")
@@ -112,6 +115,8 @@ class Fence:
             job = self._slurm.job(self._context.job_id)
         except CommandError:
             return ""
+        # A job that is unknown is a slurmctld that does not have its state yet: the journal decides
+        # alone.
         if job is None or job.restarts == self._context.restarts:
             return ""
         return f"slurmctld runs restart {job.restarts} of this job, and this is {self._context.restarts}"

@@ -87,6 +87,7 @@ class TimeLimit:
         found = self._left()
         if not self._reached:
             self._begin(found.newest, left_s, job.requeue)
+        # Not only a newer step: a program may write the same step again after the signal.
         elif job.requeue and (is_other(found.newest, self._before) or left_s <= RESERVE_S):
             self._end(found, left_s)
         return self._why

@@ -85,6 +85,8 @@ class AgentIncidents:
         first = next(job_faults, None)
         if self.attribution_with(snapshot) is not Attribution.JOB or first is None:
             return ended
+        # An Xid 13 or 31 says that the program failed on the GPU, and not whether the next attempt
+        # fails, too.
         own = ended.kind in (FailureKind.USER, FailureKind.PROGRAM)
         kind = ended.kind if own else FailureKind.UNKNOWN
         fingerprint = ended.fingerprint if ended.cause else f"xid:{first.code}"
@@ -93,6 +95,7 @@ class AgentIncidents:
 
 def since(before: Iterable[Incident], snapshot: JobSnapshot) -> AgentIncidents:
     """The incidents reported after ``before``: those of an earlier attempt do not count for this one."""
+    # An agent writes its whole list again with each new incident, so the old entries are in it.
     old = set(before)
     return AgentIncidents(entries=tuple(entry for entry in snapshot.incidents if entry not in old))
 

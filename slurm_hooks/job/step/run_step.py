@@ -101,6 +101,7 @@ class StepSignals:
 
     @contextmanager
     def caught(self) -> Iterator[StepSignals]:
+        # Handlers only note the signal: a handler may run between any two instructions of the loop.
         handled = (*FORWARDED, signal.SIGCHLD)
         before = {number: signal.signal(number, self._on_signal) for number in handled}
         old_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
@@ -109,6 +110,7 @@ class StepSignals:
         finally:
             signal.set_wakeup_fd(old_fd)
             for number, handler in before.items():
+                # None: the handler was not installed by Python, and cannot be given back.
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
@@ -194,6 +196,7 @@ def _follow(
             # The storage may not answer: nothing here waits for it.
             told = threading.Thread(target=on_terminated, daemon=True)
             told.start()
+        # A newer attempt is running: its checkpoints are at risk, so nothing else matters.
         if ending.if_fenced():
             pass
         elif watch.why:
@@ -203,6 +206,7 @@ def _follow(
         ending.advance(now)
         status = child.status()
         if status is not None:
+            # srun writes which task failed just before it exits.
             drain_until = drain_until or now + _DRAIN_S
             if not reading or now >= drain_until:
                 return status

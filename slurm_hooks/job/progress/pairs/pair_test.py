@@ -72,11 +72,14 @@ def judge(first: Outcomes, second: Outcomes) -> PairTest:
     bad = {
         node: tuple(sorted(partners))
         for node, partners in sorted(failed.items())
+        # One failed pair blames two nodes equally; only a second partner tells which of them it
+        # is.
         if len(partners) >= _PARTNERS and node not in passed
     }
     nodes = {node for pair in first for node in pair}
     outcomes = [*first.values(), *second.values()]
     tested = sum(outcome is not CheckOutcome.ERROR for outcome in outcomes)
+    # No more than half of them may be blamed.
     return PairTest(failed=bad if 2 * len(bad) <= len(nodes) else {}, tested=tested)
 
 
@@ -112,6 +115,7 @@ class _Wave:
 
     def __init__(self, job_id: int, wave: Wave, token: str, is_over: Callable[[], bool]) -> None:
         self._job_id, self._wave, self._is_over = job_id, wave, is_over
+        # In the environment, because every user of the node can read a command line.
         self._env = {**environment(os.environ), TOKEN: token}
 
     def run(self) -> Outcomes:
@@ -167,6 +171,7 @@ def outcomes(wave: Wave, results: Mapping[str, str]) -> Outcomes:
 
 
 def _records(output: IO[bytes]) -> list[dict[str, object]]:
+    # From the beginning each time, without moving the offset at which srun writes.
     data = os.pread(output.fileno(), _MAX_BYTES, 0).decode("utf-8", "replace")
     found = []
     for line in data.splitlines():
@@ -175,6 +180,7 @@ def _records(output: IO[bytes]) -> list[dict[str, object]]:
                 record = json.loads(line[len(MARK) :])
             except (ValueError, RecursionError):
                 continue
+            # The job's own tasks can write to this output, too.
             if isinstance(record, dict) and isinstance(record.get("node"), str):
                 found.append(record)
     return found
