@@ -126,6 +126,8 @@ def node_report(found: Look, name: str) -> dict[str, Any] | None:
     policy = found.policy
     node = next((n for n in found.slurm if n.name == name), None)
     if node is None:
+        # Slurm's name first: in a cluster where both sides use the same names they may be of
+        # different machines.
         node = next((n for n in found.slurm if kube_name(n, policy) == name), None)
     wanted = kube_name(node, policy) if node else name
     try:

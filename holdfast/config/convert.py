@@ -100,6 +100,8 @@ class Converter:
                 bad.add(field.name)
             elif value is not _MISSING:
                 values[field.name] = value
+        # Nothing to build it from: its other values are checked already, so all problems are
+        # reported at once.
         if any(not has_default(field) for field in dataclasses.fields(cls) if field.name in bad):
             return None
         return built(cls, values, bad, lambda text: self._refused(text, nodes, key, line))
@@ -118,6 +120,7 @@ class Converter:
                 return bad
         if default:
             return _MISSING
+        # A section that is missing as a whole: its own fields may all have defaults.
         if dataclasses.is_dataclass(get_origin(hint) or hint):
             made = self.fields({}, hint, key, line)
             return _Bad() if made is None else made

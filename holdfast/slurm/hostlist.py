@@ -58,6 +58,8 @@ def _expand_one(item: str) -> list[str]:
     size = 1
     for match in _PART.finditer(item):
         part = [match[2]] if match[2] is not None else list(_numbers(match[1]))
+        # Counted before anything is built: two brackets of a million numbers each are a few bytes
+        # of text.
         size *= len(part)
         if size > MAX_NODES:
             raise ValueError(f"hostlist item {item[:60]!r}: more than {MAX_NODES} nodes")

@@ -158,6 +158,7 @@ class SlurmRest(SlurmCli):
         text = "; ".join(
             f"{row.get('error') or ''} {row.get('description') or ''}".strip() for row in rows
         )
+        # 401 is no refusal of the write: tokens are renewed while the bridge runs.
         if status == 401 or status in (408, 429) or status >= 502 or NO_ANSWER.search(text):
             raise Unavailable(argv, f"no answer (HTTP {status})", text)
         raise Refused(argv, f"refused by Slurm (HTTP {status})", text)
@@ -224,6 +225,8 @@ def _read(
         if left_s <= 0:
             raise TimeoutError
         if sock is not None:
+            # A socket's time-out is for each read: a server that sends a byte now and then would
+            # never reach it.
             sock.settimeout(left_s)
         part = response.read1(_PART)
         if not part:

@@ -249,6 +249,7 @@ class KubeApi:
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - after the library that uses it
 
         client, response = self._client, None
+        # Once a server has sent a form that cannot be read, it is not asked for it again.
         accept = forms.accepted if self._protobuf else _JSON
         headers = {**client.default_headers, "Accept": accept, "Content-Type": forms.sent}
         try:
@@ -295,6 +296,7 @@ class KubeApi:
             return self._unauthorized(text)
         if not error.status:
             return KubeUnavailable(text)
+        # The server is overloaded or broken: the same call may work later, unlike a refusal.
         if error.status == 429 or error.status >= 500:
             return KubeFailed(text)
         return _ERRORS.get(error.status, KubeRefused)(text)

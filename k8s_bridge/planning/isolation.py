@@ -21,6 +21,7 @@ def for_drain(
     """Isolate the Node for the drain that the node has now. ``value``: of the taint."""
     record = view.record
     mirrored = record if record and record.origin is Origin.SLURM else None
+    # Isolated for this drain already: what a person has taken back since stays so.
     if mirrored and same_drain(node, mirrored):
         yield from _kept(view, mirrored, value)
         return
@@ -71,6 +72,7 @@ def _isolated(
 ) -> Iterator[Change]:
     record = view.record
     mirrored = record if record and record.origin is Origin.SLURM else None
+    # A taint of the same key that somebody else set stays theirs.
     own_taint = mirrored is not None and mirrored.taint and view.taint is not None
     may_taint = taint and (own_taint or view.taint is None)
     new_cordon = cordon and not view.unschedulable

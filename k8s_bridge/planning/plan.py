@@ -81,6 +81,7 @@ def plan(
                 "unknown",
                 now,
             )
+    # What changed comes before mere refreshes: 10,000 Nodes take a while.
     updates.sort(key=lambda update: not update.events)
     return [*actions, *updates]
 
@@ -115,6 +116,7 @@ def _actions(
         # Undrained inside a reservation for a test or a repair, or set to FAIL by a person, which clears
         # the DRAIN flag: it has not returned to service yet.
         return
+    # Nor is an earlier isolation ended: the budget is counted again at the next look.
     if isolated_for is not None and view.not_isolated:
         return
     if isolated_for is not None:
@@ -138,6 +140,7 @@ def _when_drained(
         # the end of the other.
         yield release(view, view.record)
         return
+    # A person's drain: whether the Node follows is the site's choice.
     wanted = policy.isolate.get(NodeState.DRAIN.value, Isolation.NONE)
     if wanted is not Isolation.NONE:
         cordon = wanted is Isolation.CORDON and not follows_cordon(node)
@@ -153,6 +156,7 @@ def _when_drained_by_bridge(node: SlurmNode, view: KubeNode, rules: Rules) -> It
     if not held:
         reason = Reason.parse(node.reason)
         by_rule = reason is not None and reason.code == KUBE_RULE
+        # A cordon is a person's decision, so its end is one too; the end of a rule is none.
         if not by_rule or _may_return(node):
             yield UndrainInSlurm(slurm=node, kube=view, rules=rules)
         return

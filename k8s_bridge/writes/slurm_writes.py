@@ -85,6 +85,7 @@ class SlurmWrites:
                 fresh = self._kube.node(change.kube.name)
             except KubeNotFound as error:
                 fresh = None
+                # A deleted Node is what some drains are for.
                 if not change.holds(None):
                     self._listener.failed(change, error)
             except (KubeRefused, KubeFailed) as error:
@@ -110,6 +111,7 @@ class SlurmWrites:
         )
         if not names:
             return []
+        # slurmctld's clock: the agents compare this time with others of slurmctld.
         text = reason(self._slurm.clock())
         log.info("drain in Slurm", nodes=compress(names), reason=text)
         return _one_by_one_if_refused(lambda some: self._slurm.drain(some, text), names, refused)
@@ -139,6 +141,7 @@ class SlurmWrites:
         return [
             node.name
             for node in self._slurm.nodes(list(views))
+            # Another instance: the fault was that of a machine that is gone.
             if node.name in views and node.instance_id == planned[node.name] and holds(node)
         ]
 

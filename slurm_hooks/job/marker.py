@@ -77,6 +77,7 @@ def encoded(marker: Marker) -> bytes:
         data = json.dumps({**facts, "exclude": exclude, "release": release}).encode()
         if len(data) < MAX_BYTES or not (exclude or release):
             return data
+        # Nodes to avoid stay longer: a node too few in "release" only costs a choice.
         (release or exclude).pop()
 
 
@@ -109,6 +110,7 @@ def decoded(data: bytes) -> Marker:
 def count(facts: dict[str, object], name: str) -> int:
     """A number of 32 bits. Raises ValueError for anything else."""
     value = facts.get(name)
+    # Not isinstance: True is an int, and JSON has true.
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
         raise ValueError(f"{name} is not a count")
     return value
@@ -158,6 +160,8 @@ def listed(folder: Path, suffix: str) -> dict[int, tuple[Path, int]]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 stem = entry.name.removesuffix(suffix)
+                # isdigit() alone accepts digits of other scripts, and superscripts, which int()
+                # does not take.
                 named = entry.name.endswith(suffix) and stem.isascii() and stem.isdigit()
                 if named and not entry.is_dir(follow_symlinks=False):
                     changed_ns = entry.stat(follow_symlinks=False).st_mtime_ns

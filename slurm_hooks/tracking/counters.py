@@ -91,6 +91,8 @@ def advance(
         return replace(before, known=False) if before else Counter()
     if saturates_at is not None and value >= saturates_at:
         full = before or Counter(baseline=value)
+        # It stays at this value for ever; a new time at each pass would write the state file each
+        # time.
         since = full.at_s if full.value == value else now
         return replace(full, value=value, at_s=since, window=(), known=False)
     if before is None or before.value is None or before.baseline is None:
@@ -99,6 +101,7 @@ def advance(
     if value < before.value:
         if saturates_at is not None and before.value >= saturates_at:
             return _begun(value, now, keep_s)  # it was full, so it does not wrap
+        # Growth, if it did wrap.
         turn = (wraps_at or 0) - before.value + value
         if wraps_at is None or not 0 <= turn < wraps_at // 2:
             return _begun(value, now, keep_s)

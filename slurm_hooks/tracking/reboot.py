@@ -26,9 +26,11 @@ def booted(tracked: TrackedState, boot_id: str, demand: Demand) -> TrackedState:
     devices."""
     if tracked.boot_id == boot_id:
         return tracked
+    # Nothing is known from before, so no device can be missing.
     if tracked.lost_and_empty:
         return replace(tracked, boot_id=boot_id)
     kept = tuple(e for e in tracked.xids if lasting(demand(e), SURVIVES_REBOOT))
+    # Without this a reboot would return a node whose fault only a replacement ends.
     streaks = {k: s for k, s in tracked.streaks.items() if s.open and _survives_reboot(s.finding)}
     return TrackedState(
         boot_id=boot_id,

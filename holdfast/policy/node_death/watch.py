@@ -79,9 +79,13 @@ class Watch:
         if beat.to != self._me or near is None:
             self._strangers = self._strangers or beat.to == self._me
             return
+        # The highest number comes back in the next heartbeat: it proves that this node hears that
+        # one.
         if beat.run != near.echo[0] or beat.tick > near.echo[1]:
             near.echo = (beat.run, beat.tick)
         hears = beat.echo_run == self._run and self._tick - beat.echo_tick <= _ECHO_TICKS
+        # Anyone on the network may send an authentic heartbeat again. One of another run counts
+        # only if it answers a recent one of this node.
         if not (beat.tick > near.tick if beat.run == near.run else hears):
             return
         near.run, near.tick, near.beat_at, near.views = beat.run, beat.tick, now, beat.views
@@ -122,6 +126,7 @@ class Watch:
 
     def round(self, now: float) -> Round:
         """One interval: what to send and to try, and who is dead."""
+        # A process that was stopped would otherwise find that everybody has been silent.
         late = not 0 <= now - self._last <= _STALL_S
         self._last, self._tick = now, self._tick + 1
         if late:
@@ -229,6 +234,8 @@ class Watch:
                 name for name, view in near.views.items() if view >= _SUSPECT_S or view == LOST
             }
         silent.discard(self._me)
+        # Machines die one by one; several at once are a switch, a power feed or this node's own
+        # network.
         if len(silent) > 1:
             self._since = now
             return (), self._hold(f"{len(silent)} nodes fell silent at once")
@@ -242,6 +249,7 @@ class Watch:
         agreed, why = self._agreed(name, now)
         if why:
             return (), self._hold(f"{name} is silent, but {why}")
+        # All watchers decide the same at once; Slurm should get one request.
         if views[name] < self._silent_s + _TURN_S * agreed.index(self._me):
             return (), ()
         near.asked = True
@@ -251,6 +259,7 @@ class Watch:
 
     def _agreed(self, name: SlurmName, now: float) -> tuple[tuple[SlurmName, ...], str]:
         """The watchers that find the node silent, or why they are not enough."""
+        # Only of nodes that hear this one: the others may be cut off, and find everybody silent.
         opinions = {who: near.views[name] for who, near in self._hearing(now) if name in near.views}
         alive = [who for who, view in opinions.items() if ALIVE <= view < _SUSPECT_S]
         if alive:

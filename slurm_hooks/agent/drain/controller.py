@@ -113,6 +113,7 @@ class DrainController:
         changed = inputs.key != self._failed_key
         if self._is_new(inputs, now) and (changed or not self._pace.failures):
             self._next = now  # a failed step waits for its retry, unless the inputs have changed
+        # The node is undrained for the test: with another fault it has to be drained again at once.
         if self._return_test.busy and inputs.worst is not None:
             log.warning("active check aborted", node=self._node, code=inputs.worst.code)
             self._return_test.drop()
@@ -133,6 +134,7 @@ class DrainController:
             log.warning(
                 "the undrain removed another user's drain", user=ended.user, reason=ended.reason
             )
+            # Slurm has no compare-and-set, so a person's drain can only be set again afterwards.
             self._restore, self._next = ended.reason or f"drained by {ended.user}", now
         self._start_if_due(now)
         return answer is not None or entry is not None
@@ -274,6 +276,7 @@ class DrainController:
             return
         self._looked, self._reload = True, False
         self._take_records(outcome, now)
+        # Another one may have come in while this step ran.
         if self._restore == self._restore_sent:
             self._restore = ""
         self._acknowledged = self._acknowledged or outcome.acknowledged
@@ -294,5 +297,6 @@ class DrainController:
         if outcome.comment_waits:
             self._next = self._pace.comment_at(now)
         self._done = self._key(self._sent)
+        # What arrived while the step ran was not part of its decision.
         if self._inputs is not self._sent and self._key(self._inputs) != self._done:
             self._next = now

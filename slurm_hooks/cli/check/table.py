@@ -27,6 +27,7 @@ def is_bad(rows: Iterable[Row]) -> bool:
 def page(node: str, rows: Sequence[Row], style: Style, notes: Sequence[str] = ()) -> str:
     """The table, and below it a summary, required actions, effects and ``notes``."""
     shown = list(rows) if style.all_rows else list(condensed(rows))
+    # Most checks have nothing to look at on most machines; their names are in one line below.
     shown = [row for row in shown if row.verdict != UNSEEN or style.all_rows]
     shown = _in_order(shown)
     below = [*_below(node, rows, style)]
@@ -162,6 +163,7 @@ def _together(checks: Sequence[str]) -> str:
     """`kernel_* (8)` for checks of one family, else the first and how many more."""
     if len(checks) == 1:
         return checks[0]
+    # The whole list would be wider than the column.
     family = {check.partition("_")[0] for check in checks}
     return (
         f"{family.pop()}_* ({len(checks)})"

@@ -93,6 +93,7 @@ class Attempt:
 
     def awaited(self, places: Places) -> tuple[int, ...]:
         """The ranks that the others wait for, empty if they are not known."""
+        # A rank that died prints no report. If many are silent, the log is just not complete.
         silent = sorted(places.rank_hosts.keys() - self._reports.keys())
         if self._reports and 0 < len(silent) <= max(1, len(places.rank_hosts) // 4):
             return tuple(silent)
@@ -142,6 +143,7 @@ def ranked(hits: list[Hit]) -> list[Hit]:
         hit for hit in heavy if is_confirmed(hit.cause.signature.code, hit.cause.line.text)
     ]
     heavy = in_time(confirmed or heavy)
+    # A time-out says that somebody is missing; an earlier hint of a fault says why.
     if heavy and not confirmed and heavy[0].cause.signature.kind in _SYMPTOMS:
         reasons = [
             hit
@@ -156,6 +158,7 @@ def ranked(hits: list[Hit]) -> list[Hit]:
 def in_time(hits: list[Hit]) -> list[Hit]:
     """By clock where each file has one, else in the order in which they were read. Lines of one file stay
     in order."""
+    # Within one file the order of the lines is surer than clocks of several machines.
     if len({hit.cause.line.file for hit in hits}) > 1 and all(hit.at for hit in hits):
         times = comparable([hit.at for hit in hits if hit.at])
         keys = {id(hit): time for hit, time in zip(hits, times, strict=True)}
@@ -174,6 +177,7 @@ def diagnosis_of(attempts: list[Attempt], places: Places) -> Diagnosis:
         others.update(attempt.counts)
         awaited += hosts_of(attempt.recorded or attempt.awaited(places), places.rank_hosts)
     if cause:
+        # It is shown as the cause, and not among the others again.
         others[cause.signature.code] -= 1
     suspects = list(_suspects(cause, possible, places)) if cause else []
     if cause and cause.signature.kind is Kind.COLLECTIVE_TIMEOUT:

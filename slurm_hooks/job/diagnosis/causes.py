@@ -166,6 +166,7 @@ def _when(text: str, before: bytes, at: datetime | None) -> datetime | None:
     stamp = time_in(text) or last_time_before(before)
     if at is None:
         return stamp
+    # A time in the text is exact, but it may be that of another machine, or part of a message.
     if stamp and stamp.year == at.year and abs(at - stamp) < _TRUSTED_CLOCK:
         return stamp
     return at

@@ -119,6 +119,7 @@ class EventReader:
         ]
 
     def _events(self, record: KernelRecord) -> Iterator[KernelEvent]:
+        # A later record that looks like the next part of a report belongs to another one.
         if record.at_s - self._report.at_s > TOGETHER_S:
             self._report = _Report()
         found = list(self._parse(record, self._report))
@@ -132,6 +133,7 @@ class EventReader:
             if text.startswith(start):
                 yield from parse(record, report)
                 return
+        # The cheap test first: most records are nothing of this.
         if report.aer is not None and "[" in text and _AER_BIT.fullmatch(text):
             yield from _aer_bit(record, report)
             return
@@ -192,6 +194,7 @@ def _switch(record: KernelRecord, _: _Report) -> Iterator[KernelEvent]:
 def _aer_bit(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
     """``[ 5] SDES (First)``: the name of the error, in a record after the one that counts."""
     match, event = _AER_BIT.fullmatch(record.text), report.aer
+    # Two devices may report at the same time, and their records are mixed.
     if match and event is not None and match.group(1).lower() == event.subject:
         report.aer = replace(event, text=f"{event.text} {match.group(2)}", count=0)
         yield report.aer
@@ -275,6 +278,7 @@ def _oom(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
         return
     constraint, group = report.victims.pop(match.group(2), ("", ""))
     limited = match.group(1).startswith("Memory") or constraint == "CONSTRAINT_MEMCG"
+    # There a user may name a cgroup like that of any job.
     job = None if _USERS_OWN.search(group) else _JOB.search(group)
     subject = f"job {job.group(1)}" if job else match.group(3)
     yield _event(record, "oom", "OOM_JOB" if limited else "OOM_SYSTEM", subject, fatal=False)

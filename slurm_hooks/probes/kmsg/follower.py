@@ -169,6 +169,7 @@ class KmsgFollower:
         """A file whose last record is older than ``last_seq`` is the log of another boot."""
         if self.last_seq is None:
             return
+        # Only the end: a file may have hundreds of megabytes.
         size = os.fstat(self._log).st_size
         tail = os.pread(self._log, 1 << 16, max(0, size - (1 << 16)))
         seqs = [parsed.seq for line in tail.split(b"\n") if (parsed := parse_line(line))]
@@ -186,6 +187,7 @@ class KmsgFollower:
                 self._open()
         except OSError as error:
             raise ProbeError(f"kernel log {self.path}: {error.strerror}") from None
+        # Truncated in place: reading on would return nothing until the file is as long as before.
         if os.fstat(self._log).st_size < self._offset:
             os.lseek(self._log, 0, os.SEEK_SET)
             self._offset, self._tail, self._overlong = 0, b"", False
@@ -196,6 +198,8 @@ class KmsgFollower:
         if self._overlong and lines[1:]:  # the rest of a line that was too long
             self._overlong, lines[0] = False, b""
         self._tail = lines.pop()
+        # No record of the kernel is as long; without a limit a file without line ends would fill
+        # the memory.
         if self._overlong or len(self._tail) > _READ_BYTES:
             self._overlong, self._tail = True, b""
         records = []
@@ -203,6 +207,8 @@ class KmsgFollower:
             record = parse_line(line)
             if record is None or not self._follows(record):
                 continue
+            # The kernel overwrites the oldest records of its ring buffer; their numbers are then
+            # missing.
             lost = 0 if self.last_seq is None else record.seq - self.last_seq - 1
             self.last_seq = record.seq
             records.append(record if not lost else _with_loss(record, lost))

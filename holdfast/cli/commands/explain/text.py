@@ -68,6 +68,7 @@ def _owner(report: Report) -> str:
     owner = _OWNERS.get(report["owner"], report["owner"])
     if report["owner"] == "holdfast-agent" and not report["confirmed"]:
         owner = _UNCONFIRMED
+    # Slurm names nobody there: the state comes from the reservation.
     elif report["owner"] == "slurm" and "MAINTENANCE" in report["states"] and not report["reason"]:
         owner = "the creator of its reservation (scontrol show reservation)"
     user = f" (user {report['reason_user']})" if report["reason_user"] else ""
