@@ -1,4 +1,7 @@
-"""The demo itself, as a user runs it: a real PyTorch training, every stage observed."""
+"""The demo itself, as a user runs it: a real PyTorch training, every stage observed.
+
+On one release: tests/e2e/job/test_whole_loop.py shows the same loop on each.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import pytest
 
 from tests.readme_sample import masked, same_shape, sample
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
 
 TOP = Path(__file__).resolve().parents[2]
 

@@ -8,16 +8,17 @@ from testbed.box import Box
 from tests.e2e import cluster
 from tests.e2e.job import training
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
 
 EXPEDITE = ("--requeue=expedite",)
 
 
 @pytest.fixture
-def box(clean_box: Box, release: str) -> Box:
-    if release < "25.11":
+def box(release: str, request: pytest.FixtureRequest) -> Box:
+    if release < "25.11":  # before a box starts for nothing
         pytest.skip(f"Slurm {release} has no expedited requeue")
-    return clean_box
+    box: Box = request.getfixturevalue("clean_box")
+    return box
 
 
 def test_a_killed_launcher_and_a_fault_do_not_hold_the_job(box: Box) -> None:

@@ -1,8 +1,8 @@
 """The demo's training with agent, bridge or launcher killed at any time: only the duration changes.
 
 Each round draws a time between shortly before the fault and the node's return. Rounds and seed:
-HOLDFAST_CHAOS_ROUNDS (1 for each of the three) and HOLDFAST_CHAOS_SEED. On one Slurm release: test_kills.py
-kills the same parts on each, with a training that starts faster.
+HOLDFAST_CHAOS_ROUNDS (1 for each of the three) and HOLDFAST_CHAOS_SEED. On one Slurm release:
+tests/chaos/test_kills.py kills the same parts, with a training that starts faster.
 """
 
 from __future__ import annotations
