@@ -42,6 +42,7 @@ def silent_slurmctld(box: Box) -> Iterator[None]:
         box.run(["pkill", "-CONT", "slurmctld"])
 
 
+@pytest.mark.one_release
 def test_a_job_is_explained_wherever_its_journal_is(clean_box: Box) -> None:
     job = submitted(clean_box)
     path = f"{FOLDER}/.holdfast/job-{job}.jsonl"
@@ -82,6 +83,7 @@ def test_status_shows_nodes_jobs_budget_and_kill_switches(clean_box: Box) -> Non
     assert max(map(len, page.splitlines())) <= 80
 
 
+@pytest.mark.one_release
 def test_kill_switches_are_shown_and_recorded(clean_box: Box) -> None:
     node = clean_box.nodes[0]
     off = "/etc/holdfast/off"
@@ -104,6 +106,7 @@ def test_kill_switches_are_shown_and_recorded(clean_box: Box) -> None:
         box.run(["rm", "-r", off])
 
 
+@pytest.mark.one_release
 def test_a_support_bundle_has_what_slurm_and_the_agent_know(clean_box: Box) -> None:
     node = clean_box.nodes[0].name
     box = clean_box.node(node)

@@ -15,7 +15,7 @@ from testbed.box import Box
 
 from tests.e2e import cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
 
 CTLD_LOG = "/var/log/slurm/slurmctld.log"
 
@@ -92,7 +92,6 @@ def test_no_prolog_drains_a_node_over_the_budget(clean_box: Box) -> None:
     }
 
 
-@pytest.mark.one_release
 def test_a_fault_is_in_the_history_and_in_the_metrics(clean_box: Box) -> None:
     node = clean_box.nodes[1].name
     begun = time.time()

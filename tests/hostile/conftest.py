@@ -1,4 +1,4 @@
-"""A hostile user on the nodes: every test here is an end-to-end test on each Slurm release."""
+"""A hostile user on the nodes: every test here is an end-to-end test."""
 
 from __future__ import annotations
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from testbed.box import Box
 
 from tests.e2e import cluster
+
+pytestmark = pytest.mark.one_release
 
 
 def test_full_disks_leave_room_for_a_broken_gpu(clean_box: Box) -> None:

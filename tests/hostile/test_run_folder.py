@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from demonstration.observe import Cluster
 from testbed.box import Box
 
 from tests.e2e import cluster
 from tests.e2e.job.training import Training, submit
+
+pytestmark = pytest.mark.one_release
 
 NODE = "worker-0"
 _ALICES = """#!/bin/bash

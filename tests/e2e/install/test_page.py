@@ -1,7 +1,8 @@
 """docs/howto/install.md on a cluster without Holdfast, as it is written: install, upgrade, roll back, remove.
 
 From the upgrade on, jobs start and end on every node all the time. None of them is touched, and at the end
-the cluster is as it was found.
+the cluster is as it was found. On one release: tests/packages/test_node_packages.py installs, upgrades and
+removes a package on each.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.e2e.install.person import Person, slurm_alone
 from tests.e2e.install.storm import Storm, of_all_jobs, started
 from tests.e2e.verdicts import Verdicts
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release, pytest.mark.timeout(900)]
 
 NEXT = "9.9.9"
 ENOUGH = "/mnt/training/enough"

@@ -36,6 +36,7 @@ exit 1
 """
 
 
+@pytest.mark.one_release
 def test_after_the_second_timeout_without_a_rank_the_nodes_are_tested_in_pairs(
     clean_box: Box,
 ) -> None:
@@ -47,6 +48,7 @@ def test_after_the_second_timeout_without_a_rank_the_nodes_are_tested_in_pairs(
     assert (job.restarts, job.job()["excluded_nodes"]) == (0, "")
 
 
+@pytest.mark.one_release
 def test_a_silent_hang_is_ended_and_the_rank_that_the_others_wait_for_is_named(
     clean_box: Box,
 ) -> None:

@@ -87,6 +87,7 @@ def state(box: Box, job_id: int) -> str:
     return "+".join(json.loads(text)["jobs"][0]["job_state"])
 
 
+@pytest.mark.one_release
 def test_an_application_xid_is_attributed_to_the_job(clean_box: Box) -> None:
     box = clean_box
     job = training.submit(box, steps=30, code=1)
@@ -172,6 +173,7 @@ def test_only_processes_that_a_job_left_behind_are_ended(clean_box: Box) -> None
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.one_release
 def test_a_user_can_skip_the_checks_where_the_site_allows_it(clean_box: Box) -> None:
     box, node = clean_box, "worker-0"
     with configured(box):

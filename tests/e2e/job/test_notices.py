@@ -11,7 +11,7 @@ from testbed.box import Box
 from tests.e2e import agents, cluster
 from tests.e2e.job import training
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
 
 MAILER = "/mnt/training/mailer"
 

@@ -153,6 +153,7 @@ def test_the_node_is_tested_before_its_return_and_no_job_runs_between(with_gate:
     assert reservations(box) == []
 
 
+@pytest.mark.one_release
 def test_after_a_crash_during_a_test_the_node_is_drained_again(with_gate: Box) -> None:
     box = with_gate
     box.fault(NODE, "mount-read-only", "/mnt/training")

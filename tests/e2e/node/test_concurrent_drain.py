@@ -67,6 +67,7 @@ def test_a_drain_between_the_last_check_and_the_undrain_is_kept(overtaking_box: 
     )
 
 
+@pytest.mark.one_release
 def test_an_agent_restarted_right_after_an_undrain_audits_it(overtaking_box: Box) -> None:
     """slurmdbd is down meanwhile: the agent retries until it answers."""
     box, node = overtaking_box, "worker-1"

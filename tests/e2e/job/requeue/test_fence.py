@@ -12,7 +12,7 @@ from testbed.box import Box
 from tests.e2e import cluster
 from tests.e2e.job import training
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 _RANK = """
 writes=$(dirname "$HOLDFAST_JOURNAL")/../writes.$HOLDFAST_ATTEMPT
@@ -38,30 +38,41 @@ def _tasks(box: Box, node: str) -> list[int]:
     return [pid for pid, words in box.pids(node) if any("writes" in word for word in words)]
 
 
-@pytest.mark.parametrize("launchers_node", [False, True])
-def test_an_attempt_that_was_cut_off_ends_before_the_next_one_starts(
-    clean_box: Box, launchers_node: bool
-) -> None:
-    job = training.submit(clean_box, rank=_RANK)
+def _cut_node(job: training.Training, *, launchers_node: bool) -> str:
     job.wait(lambda: len(_writes(job, 1)) > 20, "writes of all ranks")
     batch_host = job.job()["batch_host"]
-    cut = next(name for name in job.nodes() if (name == batch_host) is launchers_node)
-    assert _tasks(clean_box, cut)
+    return next(name for name in job.nodes() if (name == batch_host) is launchers_node)
 
-    clean_box.fault(cut, "network-cut")
-    cut_at = time.time()
-    job.wait(lambda: job.state == "PENDING" and job.restarts == 1, "the requeue", 90)
+
+def _next_attempt(job: training.Training) -> None:
+    """Waits for its first write. It needs the two nodes that are left, as the other job's does."""
+    box = job.box
+    job.wait(lambda: job.restarts == 1, "the requeue", 90)
     start_now = ["scontrol", "update", f"JobId={job.job_id}", "StartTime=now"]
-    job.wait(
-        lambda: job.state != "PENDING" or not clean_box.run(start_now, check=False), "its start", 30
-    )
+    job.wait(lambda: job.state != "PENDING" or not box.run(start_now, check=False), "its start", 60)
     job.wait(lambda: bool(_writes(job, 2)), "a write of the next attempt", 60)
 
-    old, new = _writes(job, 1), _writes(job, 2)
-    written = [at for at, node in old if node == cut]
-    assert max(written) > cut_at + 2, "the file store was there, and the node went on for a while"
-    assert max(at for at, _ in old) < min(at for at, _ in new)
-    assert cut not in {node for _, node in new}
-    assert not _tasks(clean_box, cut), "killed, although neither slurmctld nor srun can reach them"
-    cluster.stays(lambda: _writes(job, 1) == old, "nothing more of the old attempt", 3)
-    assert "waiting" in job.log()
+
+def test_attempts_that_were_cut_off_end_before_the_next_ones_start(clean_box: Box) -> None:
+    """One job loses the node of its launcher, and one its other node."""
+    jobs = [training.submit(clean_box, rank=_RANK) for _ in range(2)]
+    cuts = {
+        _cut_node(job, launchers_node=launchers_node): job
+        for job, launchers_node in zip(jobs, (False, True), strict=True)
+    }
+    for cut in cuts:
+        assert _tasks(clean_box, cut)
+        clean_box.fault(cut, "network-cut")
+    cut_at = time.time()
+    for job in jobs:
+        _next_attempt(job)
+
+    for cut, job in cuts.items():
+        old, new = _writes(job, 1), _writes(job, 2)
+        written = [at for at, node in old if node == cut]
+        assert max(written) > cut_at + 2, "the file store was there, and the node went on for a while"
+        assert max(at for at, _ in old) < min(at for at, _ in new)
+        assert not {node for _, node in new} & cuts.keys()
+        assert not _tasks(clean_box, cut), "killed, although neither slurmctld nor srun can reach them"
+        cluster.stays(lambda: _writes(job, 1) == old, "nothing more of the old attempt", 3)  # noqa: B023
+        assert "waiting" in job.log()

@@ -23,9 +23,13 @@ def _slurmctld_noticed(box: Box, job: str) -> bool:
     return re.search(noticed, text) is not None
 
 
-def test_a_job_that_a_boot_ended_at_its_start_is_requeued(clean_box: Box) -> None:
-    box, node = clean_box, "worker-3"
+def test_a_job_that_a_boot_ended_at_its_start_is_requeued_and_no_other(clean_box: Box) -> None:
+    """Beside it a job that starts after a boot: it is left alone."""
+    box, node, booted = clean_box, "worker-3", "worker-2"
     log = box.path(LOG.format(node))
+    box.reboot(booted)
+    cluster.wait_for(lambda: cluster.in_service(box, booted), f"{booted} in service")
+    later = plain_jobs.submit(box, f"--nodelist={booted}", command="sleep 25")
     job = plain_jobs.submit(box, f"--nodelist={node}", command="sleep 25")
     try:
         cluster.wait_for(
@@ -45,22 +49,12 @@ def test_a_job_that_a_boot_ended_at_its_start_is_requeued(clean_box: Box) -> Non
             lambda: by_agent in log.read_text() or _slurmctld_noticed(box, job), "who requeued it"
         )
         assert plain_jobs.shown(box, job, "RestartCnt") == "1"
-    finally:
-        box.run(["scancel", job])
-
-
-def test_a_job_that_starts_after_a_boot_is_left_alone(clean_box: Box) -> None:
-    box, node = clean_box, "worker-2"
-    box.reboot(node)
-    cluster.wait_for(lambda: cluster.in_service(box, node), f"{node} in service")
-    job = plain_jobs.submit(box, f"--nodelist={node}", command="sleep 25")
-    try:
         cluster.wait_for(
-            lambda: "JobState=COMPLETED" in box.run(["scontrol", "show", "job", job]).stdout,
-            "the end",
+            lambda: "JobState=COMPLETED" in box.run(["scontrol", "show", "job", later]).stdout,
+            "the end of the job after a boot",
             60,
-            lambda: box.run(["scontrol", "show", "job", job]).stdout,
+            lambda: box.run(["scontrol", "show", "job", later]).stdout,
         )
-        assert "Restarts=0" in box.run(["scontrol", "show", "job", job]).stdout
+        assert "Restarts=0" in box.run(["scontrol", "show", "job", later]).stdout
     finally:
-        box.run(["scancel", job], check=False)
+        box.run(["scancel", job, later], check=False)
