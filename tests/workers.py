@@ -13,23 +13,29 @@ OWN_BOX = (
     "tests/chaos/test_campaign.py",
     "tests/e2e/install/test_bridge_page.py",
     "tests/e2e/install/test_page.py",
-    "tests/terraform/test_demo.py",
+    "tests/e2e/test_demo.py",
     "tests/terraform/test_pods.py",
     "tests/terraform/test_pods_slurmctld.py",
 )
-"""They start a box of their own, so they need not share a process with others."""
+"""They start a box of their own. They come first: a box that is shared must not end for them."""
 WITH_API_SERVER = "tests/contract"
 """A folder whose tests share an API server, which starts in some seconds of CPU."""
 LONGEST_FIRST = (
-    "e2e/job",
-    "e2e/node",
-    "e2e/install",
-    "e2e/detection",
-    "chaos",
-    "e2e",
     "terraform/test_pods.py",
+    "e2e/install/test_page.py",
     "terraform/test_pods_slurmctld.py",
-    "terraform/test_demo.py",
+    "chaos/test_campaign.py",
+    "e2e/test_demo.py",
+    "e2e/install/test_bridge_page.py",
+    "e2e/detection/test_detection.py",
+    "chaos/test_kills.py",
+    "e2e/job/test_whole_loop.py",
+    "e2e/job/test_time_limit.py",
+    "e2e/job/requeue/test_fence.py",
+    "e2e/job",
+    "e2e/detection",
+    "e2e/node",
+    "e2e",
     "hostile",
     "contract",
     "packages",
@@ -41,19 +47,21 @@ LONGEST_FIRST = (
 
 
 def scope(nodeid: str) -> str:
-    """Tests of one scope run in one process, one after the other: a file, a folder and a Slurm release
-    (``tests/e2e/job 26.05``), which share a box, or the folder of those that share an API server.
+    """Tests of one scope run in one process, one after the other: those of a file (and of a Slurm release:
+    ``tests/e2e/job/test_x.py 26.05``), or of the folder that shares an API server. A box outlives its scope
+    while the process goes on with the same release.
     """
     file, _, rest = nodeid.partition("::")
     found = re.search(r"\[([0-9]+\.[0-9]+)", rest)
     if found is None or not file.startswith(WITH_BOX):
         return WITH_API_SERVER if file.startswith(WITH_API_SERVER) else file
-    return f"{file if file in OWN_BOX else Path(file).parent} {found[1]}"
+    return f"{file} {found[1]}"
 
 
 def release(scope: str) -> str:
-    """The Slurm release of a scope; empty where it needs none."""
-    return scope.partition(" ")[2]
+    """The Slurm release of the shared box that a scope needs; empty where it needs none."""
+    file, _, release = scope.partition(" ")
+    return "" if file in OWN_BOX else release
 
 
 def rank(scope: str, tests: int, has: str) -> tuple[bool, bool, int, int]:
@@ -63,7 +71,7 @@ def rank(scope: str, tests: int, has: str) -> tuple[bool, bool, int, int]:
     10 s of CPU: the worker goes on with its release.
     """
     file = scope.partition(" ")[0]
-    names = (file, Path(file).parent.as_posix())
+    names = (file, *map(str, Path(file).parents))
     places = [place for place, name in enumerate(LONGEST_FIRST) if f"tests/{name}" in names]
     return (
         not release(scope) and file not in OWN_BOX,

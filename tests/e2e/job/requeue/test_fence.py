@@ -70,9 +70,13 @@ def test_attempts_that_were_cut_off_end_before_the_next_ones_start(clean_box: Bo
     for cut, job in cuts.items():
         old, new = _writes(job, 1), _writes(job, 2)
         written = [at for at, node in old if node == cut]
-        assert max(written) > cut_at + 2, "the file store was there, and the node went on for a while"
+        assert max(written) > cut_at + 2, (
+            "the file store was there, and the node went on for a while"
+        )
         assert max(at for at, _ in old) < min(at for at, _ in new)
         assert not {node for _, node in new} & cuts.keys()
-        assert not _tasks(clean_box, cut), "killed, although neither slurmctld nor srun can reach them"
+        assert not _tasks(clean_box, cut), (
+            "killed, although neither slurmctld nor srun can reach them"
+        )
         cluster.stays(lambda: _writes(job, 1) == old, "nothing more of the old attempt", 3)  # noqa: B023
         assert "waiting" in job.log()
