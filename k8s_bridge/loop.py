@@ -153,7 +153,7 @@ class Bridge:
         changes = self._allowed(self._holds.due(changes, time.monotonic()))
         self.board.seen(slurm, kube, changes, now, switched_off=self.is_off())
         for change in changes if self.verbose else ():
-            log.info("planned", node=change.kube.name, change=change)
+            log.info("change planned", node=change.kube.name, change=change)
         due = self._refusals.due(changes, now)
         self._now = now
         until = time.monotonic() + SLICE_S
@@ -221,7 +221,7 @@ class Bridge:
             longest = LONGEST_FAILURE if isinstance(error, KubeFailed) else LONGEST
             wait = self._refusals.refused(change, self._now, longest)
             self._metrics.refused(type(change))
-            log.info("retry later", node=change.kube.name, wait_s=wait.total_seconds())
+            log.info("change is retried later", node=change.kube.name, wait_s=wait.total_seconds())
         else:
             self._refusals.conflicted(change, self._now)
             self._metrics.conflicted(type(change))

@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from k8s_bridge.kube.client import KubeApi
 
 
+_EPILOG = """\
+examples:
+  holdfast bridge                    # as a service: runs until SIGTERM
+  holdfast bridge --plan
+  holdfast bridge --node worker-3 --json
+
+exit status: 0 stopped, no pending changes (--plan) or shown (--node), 1 there are pending changes or
+no such node, 2 usage error, or the configuration is invalid, or one side does not answer
+"""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of ``holdfast bridge``.
 
@@ -71,7 +82,8 @@ def parser() -> argparse.ArgumentParser:
         prog="holdfast bridge",
         description="Keep Slurm and Kubernetes consistent: drains become conditions, cordons and taints; "
         "cordons become drains.",
-        epilog="example: holdfast bridge --plan    (show the pending changes; write nothing)",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--config",
@@ -79,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
         help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml",
     )
     parser.add_argument(
-        "--plan", action="store_true", help="print the pending changes and exit; status 0: none"
+        "--plan", action="store_true", help="print the pending changes, write nothing, and exit"
     )
     parser.add_argument(
         "--node",

@@ -27,7 +27,7 @@ Runs a command of Holdfast in the bridge's pod (default namespace: {NAMESPACE}).
   kubectl holdfast bridge --plan                  the changes that are pending
   kubectl holdfast page [PORT]                    the status page, at http://localhost:{PAGE_PORT}
 
-exit status: that of the command; 2 used wrongly, or kubectl is missing
+exit status: that of the command; 2 usage error, or kubectl is missing
 """
 
 _WITH_VALUE = ("-n", "--namespace", "--context", "--kubeconfig", "--cluster", "--user")

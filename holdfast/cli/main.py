@@ -1,6 +1,6 @@
 """The ``holdfast`` program: a table of commands, each imported only when it is called.
 
-Exit status of every command: 0 success or yes, 1 failure or no, 2 used wrongly. No command prints a
+Exit status of every command: 0 success or yes, 1 failure or no, 2 usage error. No command prints a
 traceback unless ``HOLDFAST_DEBUG`` is set: an error is one line that states what is wrong.
 """
 

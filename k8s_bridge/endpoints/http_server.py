@@ -67,10 +67,14 @@ def serve(
     try:
         server = Server((host, port), routes, names)
     except (OSError, OverflowError) as error:
-        log.error("not served", at=f"{host}:{port}", why=getattr(error, "strerror", "") or error)
+        log.error(
+            "HTTP server not started",
+            at=f"{host}:{port}",
+            why=getattr(error, "strerror", "") or error,
+        )
         return None
     server.start()
-    log.info("served", at=f"http://{host}:{server.port}", paths=",".join(routes))
+    log.info("HTTP server started", at=f"http://{host}:{server.port}", paths=",".join(routes))
     return server
 
 

@@ -96,7 +96,7 @@ class NodeWatch:
             self._listed, self._current = None, True
         self.problem = ""
         self._wake.set()
-        log.info("watching", nodes=len(listed))
+        log.info("watching Nodes", nodes=len(listed))
         while not self._stopped.is_set():
             begun = time.monotonic()
             for seen in self._kube.watch_nodes(version):

@@ -164,7 +164,7 @@ class Agent:
         xids = observer.read_kernel_log(new.records, renewed=new.renewed)
         new_events = observer.new_events
         for event in new_events:
-            log.warning("kernel", code=event.code, on=event.subject, text=event.text)
+            log.warning("kernel event", code=event.code, on=event.subject, text=event.text)
         self._job_monitor.add_xids([join(self._observer.tracked, xid) for xid in xids])
         if new_events:
             # The re-check starts again: earlier clean passes and the running pass do not count.

@@ -38,13 +38,13 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    verb.add_argument("file", nargs="?", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/…")
+    verb.add_argument("file", nargs="?", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml")
     verb.add_argument("--json", action="store_true", help="print {file, problems, unchecked}")
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
-    """The command. 0: no problem; 1: problems, one line each; 2: used wrongly."""
+    """The command. 0: no problem; 1: problems, one line each; 2: usage error."""
     arguments = parser().parse_args(argv)
     path = config_path(arguments.file)
     # Everywhere else a missing file means defaults; a check needs a file.

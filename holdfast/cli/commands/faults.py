@@ -25,7 +25,7 @@ examples:
   holdfast faults nvlink training   every fault that contains both words
   holdfast faults --class storage --json
 
-exit status: 0 found, 1 nothing found, 2 used wrongly
+exit status: 0 found, 1 nothing found, 2 usage error
 """
 
 _FIRST_SXID = 10_000

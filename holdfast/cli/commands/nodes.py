@@ -28,7 +28,7 @@ examples:
   holdfast nodes worker-1 worker-2 --json
   holdfast nodes --lemons            # with each node's lemon score (holdfast history)
 
-exit status: 0 shown, 1 Slurm knows no such node or does not answer, 2 used wrongly, or the configuration
+exit status: 0 shown, 1 Slurm knows no such node or does not answer, 2 usage error, or the configuration
 is invalid (the defaults are used)
 """
 

@@ -95,7 +95,7 @@ class KilledSteps:
         self._next = now + _AFTER_PROBLEM_S[min(self._problems, len(_AFTER_PROBLEM_S) - 1)]
         self._problems += 1
         if answer.error != self._problem:
-            log.warning("killed slurmstepds are not looked for", why=answer.error)
+            log.warning("killed slurmstepds cannot be detected", why=answer.error)
         self._problem = answer.error
 
     def _open_question(self) -> Callable[[Any], Iterator[Any]]:

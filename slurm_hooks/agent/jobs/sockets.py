@@ -134,7 +134,7 @@ class JobSockets:
         else:
             self._users[uid] = _User(uid, listener)
         if problem and problem != self._last_problem:
-            log.error("socket for jobs", why=problem)
+            log.error("no socket for jobs of a user", why=problem)
         self._last_problem = problem
 
     def _close(self, user: _User) -> None:

@@ -128,7 +128,7 @@ class NodeDeath:
             self._problem = ""
             return True
         if problem != self._problem:
-            log.warning("dead nodes are not looked for", why=problem)
+            log.warning("dead nodes cannot be detected", why=problem)
         self._problem = problem
         self._next = now + _TABLE_SOON_S[0]
         return False
@@ -169,7 +169,7 @@ class NodeDeath:
         for name in done.returned:
             since = self._open_deaths.pop(name, None)
             if since is not None:
-                log.info("heard again", node=name)
+                log.info("node is heard again", node=name)
                 self._note(CLOSED, node=name, open_s=round(now - since, 1), **_ABOUT)
         if done.told:
             self._look_for_return(now)
@@ -191,7 +191,7 @@ class NodeDeath:
             if not self._watch.is_dead(death.name, now):  # another request may have taken a minute
                 self._watch.settle(death.name, done=False, retry=True)
             elif self._may_act():
-                log.warning("silent", node=death.name, silent_s=round(death.silent_s, 1))
+                log.warning("node is silent", node=death.name, silent_s=round(death.silent_s, 1))
                 self._send("down", death, _DOWN_S)
             else:
                 self._watch.settle(death.name, done=False)
@@ -272,7 +272,7 @@ class NodeDeath:
             self._watch.settle(value.name, done=False, retry=True)
         elif what == "table":
             if why != self._problem:
-                log.warning("neighbours unknown, dead nodes are not looked for", why=why)
+                log.warning("neighbours unknown, dead nodes cannot be detected", why=why)
             self._problem = why
             self._read_table_by(now + random.uniform(*_TABLE_SOON_S))
         elif what == "jobs":

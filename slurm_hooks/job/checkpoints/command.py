@@ -28,7 +28,9 @@ _EPILOG = """example:
   holdfast checkpoints /mnt/training/checkpoints
   holdfast checkpoints --json /mnt/training/checkpoints
 
-Newest first. Exit status: 0 at least one checkpoint is valid, 1 none is valid, 2 DIR does not exist
+Newest first.
+
+exit status: 0 at least one checkpoint is valid, 1 none is valid, 2 DIR does not exist
 or cannot be listed."""
 
 

@@ -26,7 +26,7 @@ Keys of --json: cause {code, class, text, file, line, host, rank}, retry, suspec
 class: hardware, network, storage, infrastructure, application, user, scheduler or unknown.
 retry: same (on the same nodes), exclude (on other nodes), hold (a person must decide), fail (no retry).
 
-Exit status: 0 a cause was found, 1 no cause was found, 2 a LOG cannot be read."""
+exit status: 0 a cause was found, 1 no cause was found, 2 a LOG cannot be read."""
 
 _READ_BYTES = 256 << 10
 _MAX_DUMP_BYTES = 32 << 20

@@ -47,7 +47,7 @@ without a checkpoint the argument is left out, and so is the option before it. W
 restarts it on the same nodes, requeues the job, holds it or lets it fail; lines in the job's log
 that begin with "holdfast:" state which and why. Exit code 93 of the command means: do not restart.
 
-Exit status: that of the command, 2 for a usage error."""
+exit status: that of the command, 2 for a usage error."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         "--continue",
         dest="before_limit",
         metavar="[SIGNAL@]SECONDS",
-        help="so long before the time limit: send the signal to the command, requeue the job after its "
+        help="this long before the time limit, send the signal to the command; the job is requeued after its "
         "next checkpoint",
     )
     parser.add_argument(
@@ -100,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--hang-timeout",
         metavar="SECONDS",
-        help="restart an attempt that prints nothing and writes no checkpoint for so long; 0: never "
+        help="restart an attempt that prints nothing and writes no checkpoint for this long; 0: never "
         "(default: job.hang_timeout_s of the configuration, 0)",
     )
     parser.add_argument(

@@ -50,7 +50,7 @@ examples:
   holdfast explain 1234 --checkpoints /mnt/training/checkpoints --json
 
 exit status: 0 explained, 1 Slurm does not know the node or job, or does not answer (what can be read
-here is shown), 2 used wrongly, or the configuration is invalid (the defaults are used)
+here is shown), 2 usage error, or the configuration is invalid (the defaults are used)
 """
 
 

@@ -40,9 +40,9 @@ examples:
   holdfast status --json
 
 The lemons and the kill switches of other nodes are known where paths.history is shared. The state of the
-bridge is known where the command can reach Kubernetes: nothing pending means that it works.
+bridge is shown where the command can reach Kubernetes: without pending changes, it works.
 
-exit status: 0 shown, 1 Slurm does not answer, 2 used wrongly, or the configuration is invalid (the
+exit status: 0 shown, 1 Slurm does not answer, 2 usage error, or the configuration is invalid (the
 defaults are used)
 """
 
@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--watch", action="store_true", help="show it again and again")
+    parser.add_argument("--watch", action="store_true", help="refresh the screen until Ctrl-C")
     parser.add_argument(
         "--interval", type=float, default=5.0, metavar="SECONDS", help="with --watch (default: 5)"
     )

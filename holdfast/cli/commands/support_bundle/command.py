@@ -42,7 +42,7 @@ examples:
 The archive contains logs, verdict, records, versions and what Slurm knows. Passwords, keys and tokens
 of the usual forms are removed; read it before you send it to others. Only you can read the file.
 
-exit status: 0 written, 1 the archive cannot be written, 2 used wrongly
+exit status: 0 written, 1 the archive cannot be written, 2 usage error
 """
 
 _COMMAND_S = 60.0

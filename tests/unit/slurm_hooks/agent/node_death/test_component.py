@@ -127,7 +127,7 @@ def test_without_a_key_nothing_is_sent_and_the_log_says_so_once(
     assert component.next_at > time.monotonic() + 30
     component._next = 0.0
     component.turn(time.monotonic())
-    assert capsys.readouterr().err.count("dead nodes are not looked for") == 1
+    assert capsys.readouterr().err.count("dead nodes cannot be detected") == 1
 
 
 def test_a_taken_port_is_tried_again(site: Site) -> None:
