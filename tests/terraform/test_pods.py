@@ -21,6 +21,7 @@ from testbed.shape import CONTROLLER
 from testbed.terraform import example
 
 from tests.e2e import cluster
+from tests.e2e.job import training
 from tests.terraform.pods import (
     SLOW_S,
     acts_without_a_token,
@@ -122,26 +123,33 @@ def test_the_only_agent_of_a_node_runs_in_a_pod(box: Box, applied: Terraform) ->
         assert "another agent is already running" not in log
 
 
-def test_a_fault_is_drained_by_an_agent_and_shown_by_the_bridge(
+def test_a_fault_is_drained_by_an_agent_and_shown_by_the_bridge_and_its_job_continues(
     box: Box, applied: Terraform
 ) -> None:
-    box.fault("worker-0", "gpu-lost", "--gpu", "3")
-    cluster.wait_for(lambda: cluster.drained(box, "worker-0"), "worker-0 drained")
-    assert cluster.reason(box, "worker-0").startswith("holdfast:")
+    job = training.submit(box, nodes=1)
+    job.wait_step(12, SLOW_S)
+    (victim,) = job.nodes()
+    box.fault(victim, "gpu-lost", "--gpu", "3")
+    cluster.wait_for(lambda: cluster.drained(box, victim), f"{victim} drained")
+    assert cluster.reason(box, victim).startswith("holdfast:")
     cluster.wait_for(
-        lambda: cluster.condition(box, "worker-0", "HoldfastSlurmDrained") == "True",
+        lambda: cluster.condition(box, victim, "HoldfastSlurmDrained") == "True",
         "the condition",
     )
-    cluster.wait_for(lambda: bool(cluster.taints(box, "worker-0")), "the taint")
-    box.heal("worker-0")  # powered off and on: kubelet starts the pods again
-    cluster.wait_for(lambda: cluster.in_service(box, "worker-0"), "worker-0 in service", SLOW_S)
-    cluster.wait_for(lambda: not cluster.taints(box, "worker-0"), "the taint removed")
+    cluster.wait_for(lambda: bool(cluster.taints(box, victim)), "the taint")
+    job.wait_state("COMPLETED", SLOW_S)
+    assert (job.restarts, victim in job.nodes()) == (1, False), job.log()
+    assert {step["step"] for step in job.steps()} == set(range(1, 61)), "no step is missing"
+    assert job.steps()[-1]["begin"] >= 10, "resumed from the last good checkpoint"
+    box.heal(victim)  # powered off and on: kubelet starts the pods again
+    cluster.wait_for(lambda: cluster.in_service(box, victim), f"{victim} in service", SLOW_S)
+    cluster.wait_for(lambda: not cluster.taints(box, victim), "the taint removed")
     cluster.wait_for(
-        lambda: cluster.condition(box, "worker-0", "HoldfastSlurmDrained") == "False",
+        lambda: cluster.condition(box, victim, "HoldfastSlurmDrained") == "False",
         "the condition False",
     )
-    agent_of(box, "worker-0")
-    assert runs_in_pod(box, "worker-0")
+    agent_of(box, victim)
+    assert runs_in_pod(box, victim)
 
 
 def test_the_bridge_drains_a_cordoned_node_with_its_own_rights(

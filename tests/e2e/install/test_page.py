@@ -33,7 +33,7 @@ SIMULATED = "kmsg: /sim/kmsg, sysfs: /sim/sys"
 """Where the hardware of a box is."""
 DRAINED, COMMENTED = "worker-1", "worker-2"
 """The nodes of the commands of the removal."""
-STAGE_S = 12.0
+STAGE_S = 8.0
 STAYS = ("/etc/bash_completion.d", "/usr/local/share/man/man1")
 """Folders that the sandbox's Debian does not have before."""
 NOT_RUN = {

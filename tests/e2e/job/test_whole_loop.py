@@ -78,7 +78,7 @@ def test_a_manual_drain_is_kept_with_its_reason(clean_box: Box) -> None:
     cluster.stays(kept, "a manual reason is never overwritten", 8)
     for node in both:
         box.heal(node)
-    cluster.stays(kept, "a manual drain is never undone", 25)
+    cluster.stays(kept, "a manual drain is never undone", 15)
 
 
 def test_a_cordon_drains_and_an_uncordon_undrains(clean_box: Box) -> None:
@@ -88,7 +88,7 @@ def test_a_cordon_drains_and_an_uncordon_undrains(clean_box: Box) -> None:
     cluster.wait_for(lambda: cluster.drained(box, node), "drained after the cordon", 15)
     assert cluster.reason(box, node).startswith("holdfast:KUBE_CORDON:")
     cluster.stays(
-        lambda: cluster.drained(box, node), "the agent does not change the bridge's drain", 12
+        lambda: cluster.drained(box, node), "the agent does not change the bridge's drain", 6
     )
     box.kubectl("uncordon", cluster.kube_name(box, node))
     cluster.wait_for(lambda: cluster.in_service(box, node), "undrained after the uncordon", 15)
