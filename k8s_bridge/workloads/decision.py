@@ -173,19 +173,19 @@ def _is_over(pod: Pod, live: Sequence[Pod]) -> bool:
 
 def _signature(pods: Sequence[Pod], look: Look) -> Iterator[_Loss]:
     """A container's own last words name a hardware fault, and those of the others do not explain it better."""
-    said = [
+    messages = [
         (pod, ended)
         for pod in pods
         for ended in pod.ended
         if ended.message and _counts(ended, look.now)
     ]
-    if not said:
+    if not messages:
         return
     # Who failed first is not a victim of the others.
-    said.sort(key=lambda row: row[1].at or look.now)
-    found = look.diagnose(tuple(ended.message for _, ended in said))
+    messages.sort(key=lambda row: row[1].at or look.now)
+    found = look.diagnose(tuple(ended.message for _, ended in messages))
     if found.cause == "hardware":
-        pod, ended = said[found.place]
+        pod, ended = messages[found.place]
         yield _Loss(
             f"{short(pod.uid)} {ended.container} {found.code}",
             f"pod {pod.name} failed on Node {pod.node}: {found.code} in its termination message",

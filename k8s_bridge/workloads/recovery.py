@@ -47,7 +47,7 @@ class Recovery:
         self._reader, self._diagnoses = Reader(api), Diagnoses()
         self._views: Sequence[KubeNode] | None = None
         self._known: dict[str, tuple[Past, ...]] = {}
-        self._said: dict[tuple[str, str], str] = {}
+        self._logged: dict[tuple[str, str], str] = {}
         self._thread = RepeatedStep(
             "workloads",
             lambda: self.step(time.time()),
@@ -163,12 +163,12 @@ class Recovery:
 
     def _withheld(self, workload: Workload, decision: Withheld, now: float) -> None:
         """Say it once for each incident and cause."""
-        said = (workload.uid, decision.key)
-        if self._said.get(said) == decision.why:
+        key = (workload.uid, decision.key)
+        if self._logged.get(key) == decision.why:
             return
-        if len(self._said) >= MOST_KNOWN:
-            self._said.clear()
-        self._said[said] = decision.why
+        if len(self._logged) >= MOST_KNOWN:
+            self._logged.clear()
+        self._logged[key] = decision.why
         log.warning("workload is not restarted", workload=workload, why=decision.why)
         note = f"not restarted: {decision.why}"
         self._event(workload, "RestartWithheld", note, f"{decision.key} {decision.why}", now)

@@ -112,7 +112,9 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
     parser.add_argument("--list", action="store_true", help="list the checks and exit")
-    parser.add_argument("--config", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml")
+    parser.add_argument(
+        "--config", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml"
+    )
     return parser
 
 

@@ -51,7 +51,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--node", help="Slurm's name of this node (default: the host's)")
-    parser.add_argument("--config", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml")
+    parser.add_argument(
+        "--config", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml"
+    )
     parser.add_argument(
         "--wait", action="store_true", help="if another agent is running, wait until it stops"
     )

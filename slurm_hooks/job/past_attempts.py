@@ -118,8 +118,10 @@ def _succeeded_so_far(group: Sequence[Event]) -> bool:
 
 def _by_others(group: Sequence[Event], end: Event, finish: Event) -> bool:
     """The event ``terminated`` is there also if Slurm has killed the launcher after KillWait."""
-    told = end.get("terminated") or finish.get("cancelled")
-    return bool(told) or any(last(group, name) is not None for name in ("terminated", "continued"))
+    by_others = end.get("terminated") or finish.get("cancelled")
+    return bool(by_others) or any(
+        last(group, name) is not None for name in ("terminated", "continued")
+    )
 
 
 # The file may hold values of any type: another version of Holdfast or a person may have written it.
@@ -175,15 +177,15 @@ def evidence_on_checkpoints(history: Sequence[JournalAttempt]) -> Evidence:
             counts[attempt.resumed_path] += 1
             longest_s = max(longest_s, attempt.wall_s)
             worked = any(other.path == trial.path for other in good)
-            told = attempt.kind in _OF_THE_CHECKPOINT and not worked
+            blamed = attempt.kind in _OF_THE_CHECKPOINT and not worked
             if (
                 (bad and not worked)
                 or counts[attempt.resumed_path] >= MAX_FAILED_RESUMES
-                or (told and suspected)
+                or (blamed and suspected)
             ):
                 bad += [*suspected, trial]
                 suspected = []
-            elif told:
+            elif blamed:
                 suspected = [trial]
     return Evidence(
         bad=tuple(bad),

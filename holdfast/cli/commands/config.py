@@ -38,7 +38,9 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    verb.add_argument("file", nargs="?", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml")
+    verb.add_argument(
+        "file", nargs="?", help="default: $HOLDFAST_CONFIG, else /etc/holdfast/holdfast.yaml"
+    )
     verb.add_argument("--json", action="store_true", help="print {file, problems, unchecked}")
     return parser
 

@@ -10,7 +10,7 @@ from holdfast.vocabulary import SlurmName
 UNKNOWN = -1.0
 """No opinion about that node: it was not heard long enough, or this node could not look."""
 SETTLED = -2.0
-"""That node was found dead, and Slurm was told (or would have been)."""
+"""That node was found dead, and Slurm was informed (or would have been)."""
 LOST = -3.0
 """It was heard lately and gives no sign now, but not for long enough to mean anything."""
 ALIVE = 0.0
@@ -55,7 +55,7 @@ class Round:
     ``dead``     nodes to set DOWN now.
     ``notes``    lines for the log.
     ``hurry``    a neighbour is silent: the next round is due early.
-    ``told``     a neighbour says that this node was found dead.
+    ``reported_dead``  a neighbour reports that this node was found dead.
     ``strangers`` heartbeats came from nodes that are no neighbours: the node table has changed.
     ``returned`` nodes found dead before, and heard again.
     """
@@ -66,6 +66,6 @@ class Round:
     dead: tuple[Death, ...] = ()
     notes: tuple[str, ...] = ()
     hurry: bool = False
-    told: bool = False
+    reported_dead: bool = False
     strangers: bool = False
     returned: tuple[SlurmName, ...] = ()

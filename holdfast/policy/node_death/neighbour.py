@@ -16,7 +16,7 @@ NEVER = float("-inf")
 
 @dataclass(slots=True)
 class Neighbour:
-    """``run``, ``tick``: of its newest heartbeat, and ``views``: what it said. ``echo``: run and tick to send back.
+    """``run``, ``tick``: of its newest heartbeat, and ``views``: what it reported. ``echo``: run and tick to send back.
 
     ``beats``        heartbeats since it was last forgotten.
     ``beat_at``, ``answered_at``  last heartbeat, last answer to a connect; ``tried_at``: last connect.

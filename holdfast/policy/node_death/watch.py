@@ -61,7 +61,7 @@ class Watch:
         self._tick = 0
         self._last = NEVER
         self._since = NEVER
-        self._told = self._strangers = False
+        self._reported_dead = self._strangers = False
         self._returned: list[SlurmName] = []
         self._held = ""
 
@@ -95,7 +95,7 @@ class Watch:
             self._returned.append(beat.sender)
         if hears:
             near.hears_at = now
-        self._told = self._told or beat.views.get(self._me) == SETTLED
+        self._reported_dead = self._reported_dead or beat.views.get(self._me) == SETTLED
 
     def answered(self, name: SlurmName, now: float) -> None:
         """The node's kernel answered a connect: it accepted or refused it."""
@@ -114,7 +114,7 @@ class Watch:
         return near is not None and near.asked and self._view(near, now) >= self._silent_s
 
     def settle(self, name: SlurmName, *, done: bool, retry: bool = False) -> None:
-        """The end of what a ``Death`` led to. ``done``: Slurm was told, or would have been; ``retry``:
+        """The end of what a ``Death`` led to. ``done``: Slurm was informed, or would have been; ``retry``:
         it did not answer."""
         near = self._near.get(name)
         if near is None:
@@ -147,11 +147,11 @@ class Watch:
             dead=dead,
             notes=notes,
             hurry=any(self._is_silent(self._near[name], now) for name in self._watched),
-            told=self._told,
+            reported_dead=self._reported_dead,
             strangers=self._strangers,
             returned=tuple(self._returned),
         )
-        self._told, self._strangers, self._returned = False, False, []
+        self._reported_dead, self._strangers, self._returned = False, False, []
         return result
 
     # --- one neighbour -------------------------------------------------------------------------

@@ -101,13 +101,13 @@ class _Watched:
     journal: _Asked[Event | None]
     slurm: _Asked[bool]
     was_read: bool = False
-    told: Order = field(default=Order.GO_ON)
+    enforced: Order = field(default=Order.GO_ON)
 
     @property
     def is_removed(self) -> bool:
         """Whether its tasks are stopped, and the storage answers that there is no journal any more: then
         slurmctld alone has to let them go on."""
-        return self.told is Order.STOP and self.journal.refused
+        return self.enforced is Order.STOP and self.journal.refused
 
     def has_lease(self, now: float) -> bool:
         """Whether the journal was read, or its storage does not answer: one that is not where this worker
@@ -151,7 +151,7 @@ class Keeper:
             yield from self._enforce(attempt, watched, may_act=request.may_act)
             if watched.has_lease(self._clock()):
                 again_s = min(again_s, watched.lease.look_again_s(self._clock()))
-        stopped = (attempt for attempt, one in self._watched.items() if one.told is Order.STOP)
+        stopped = (attempt for attempt, one in self._watched.items() if one.enforced is Order.STOP)
         yield frozenset(stopped) if self._has_scanned else request.stopped
         yield again_s
 
@@ -183,7 +183,7 @@ class Keeper:
                 self._watched[attempt] = self._watch(attempt, tasks, began_at, stopped=stopped)
 
     def _ended_one(self) -> bool:
-        return any(watched.told is Order.END for watched in self._watched.values())
+        return any(watched.enforced is Order.END for watched in self._watched.values())
 
     def _watch(self, attempt: Attempt, tasks: Tasks, began_at: float, *, stopped: bool) -> _Watched:
         watched = _Watched(
@@ -192,7 +192,7 @@ class Keeper:
             _Asked(lambda: None, self._clock),
             _Asked(partial(self._is_running, attempt), self._clock),
             was_read=stopped,
-            told=Order.STOP if stopped else Order.GO_ON,
+            enforced=Order.STOP if stopped else Order.GO_ON,
         )
         reader = JournalReader(
             lambda: self._open(attempt.journal, watched.tasks), attempt.number, attempt.run
@@ -241,10 +241,10 @@ class Keeper:
             count = self._signal(watched, signal.SIGKILL, "")
         elif order is Order.STOP:  # again each time: Slurm sends SIGCONT before it ends a step
             count = self._signal(watched, signal.SIGSTOP, "Tt")
-        elif watched.told is Order.STOP:
+        elif watched.enforced is Order.STOP:
             count = self._signal(watched, signal.SIGCONT, "")
-        if order is not watched.told:
-            watched.told = order
+        if order is not watched.enforced:
+            watched.enforced = order
             yield Change(attempt=attempt, order=order, processes=count)
 
     def _signal(self, watched: _Watched, number: int, but_state: str) -> int:

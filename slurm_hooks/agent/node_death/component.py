@@ -171,7 +171,7 @@ class NodeDeath:
             if since is not None:
                 log.info("node is heard again", node=name)
                 self._note(CLOSED, node=name, open_s=round(now - since, 1), **_ABOUT)
-        if done.told:
+        if done.reported_dead:
             self._look_for_return(now)
         if done.strangers and self._strangers_at <= now:
             self._strangers_at = now + self._strangers_s

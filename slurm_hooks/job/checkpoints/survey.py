@@ -31,7 +31,7 @@ MAX_ENTRIES = 100_000
 """Entries of the checkpoint folder. A folder with more holds something else."""
 _MAX_DEPTH = 6
 _MAX_FOLDERS = 20_000
-"""Folders that are listed in all; the rest is said not to be recognised."""
+"""Folders that are listed in all; the rest counts as not recognised."""
 _MAX_STATS = 8
 _TEMPORARY = "temporary name: never finished"
 

@@ -93,7 +93,7 @@ def why_ended(newer: Event) -> str:
 class JournalReader:
     """Reads what was appended since the last look.
 
-    ``open_``: opens the journal anew for each look. An open file may show old content: network file systems
+    ``open_``: opens the journal again for each look. An open file may show old content: network file systems
     compare it with the server when it is opened (nfs(5), close-to-open).
     """
 

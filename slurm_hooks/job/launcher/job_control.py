@@ -84,10 +84,10 @@ class JobControl:
         """Requeues the job. The marker comes first, since Slurm answers with SIGTERM. False: Slurm
         refused, or it never answered and no agent has the marker.
         """
-        told = self._send(markers.REQUEUE, _BEFORE_REQUEUE_S)
+        agent_knows = self._send(markers.REQUEUE, _BEFORE_REQUEUE_S)
         slurm, job_id = self._tools.slurm, self._context.job_id
         return self._request(
-            "requeue", lambda: slurm.requeue(job_id), self._is_requeued, agent_goes_on=told
+            "requeue", lambda: slurm.requeue(job_id), self._is_requeued, agent_goes_on=agent_knows
         )
 
     def hold(self, why: str) -> bool:

@@ -50,7 +50,7 @@ class StepRate:
         self._recent: deque[float] = deque(maxlen=_RECENT)
 
     def note(self, step: float, at: float) -> Slowdown | None:
-        """The output is at ``step``. A slowdown is told once: the rate since then is the usual one after it."""
+        """The output is at ``step``. A slowdown is reported once: the rate since then is the usual one after it."""
         if self._start is None or step < self._start[0]:
             self._start = (step, at)
             return None

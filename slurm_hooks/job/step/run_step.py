@@ -187,15 +187,15 @@ def _follow(
 ) -> int:
     reading = True
     drain_until: float | None = None
-    told: threading.Thread | None = None
+    recorder: threading.Thread | None = None
     while True:
         now = time.monotonic()
         for number in signals.take():
             child.signal(number)
-        if signals.terminated and told is None:
+        if signals.terminated and recorder is None:
             # The storage may not answer: nothing here waits for it.
-            told = threading.Thread(target=on_terminated, daemon=True)
-            told.start()
+            recorder = threading.Thread(target=on_terminated, daemon=True)
+            recorder.start()
         # A newer attempt is running: its checkpoints are at risk, so nothing else matters.
         if ending.if_fenced():
             pass

@@ -48,7 +48,7 @@ class NoEvidence:
 
 
 def may_take_over(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """True if the command is one srun, and nobody has said what happens when one of its ranks fails. In a
+    """True if the command is one srun, and no option sets what happens when one of its ranks fails. In a
     script with several steps only srun itself knows which of them a failed rank belongs to."""
     chosen = any(word.startswith(_OPTIONS) for word in argv)
     return Path(argv[0]).name == "srun" and KILL_ON_BAD_EXIT not in environ and not chosen

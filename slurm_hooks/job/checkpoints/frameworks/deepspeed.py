@@ -41,10 +41,10 @@ def tag_fault(path: Path, missing: str = "") -> str:
     broken = faults(path, names)
     if broken:
         return f"incomplete: {broken}"
-    told = whole_numbers(path / models[0].string, _DP, _MP)
+    sizes = whole_numbers(path / models[0].string, _DP, _MP)
     seen = [(int(match[1] or 0), int(match[2])) for match in (*models, *optimizers)]
-    data = told.get(_DP) or 1 + max(rank for rank, _ in seen)
-    model = told.get(_MP) or 1 + max(rank for _, rank in seen)
+    data = sizes.get(_DP) or 1 + max(rank for rank, _ in seen)
+    model = sizes.get(_MP) or 1 + max(rank for _, rank in seen)
     sharded = any(match[1] for match in models)
     wanted = data * model if sharded else model
     if len(models) < wanted:
@@ -52,7 +52,7 @@ def tag_fault(path: Path, missing: str = "") -> str:
     if optimizers and len(optimizers) < data * model:
         return f"{len(optimizers)} of {data * model} optim_states files"
     # Without ZeRO there is no optimizer file; only the other checkpoints show that there should be.
-    return missing if not optimizers or told.keys() < {_DP, _MP} else ""
+    return missing if not optimizers or sizes.keys() < {_DP, _MP} else ""
 
 
 def _fault(candidate: Candidate) -> str:

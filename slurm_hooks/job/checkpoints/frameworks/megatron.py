@@ -109,12 +109,12 @@ def _legacy_fault(candidate: Candidate) -> str:
 def _grid_fault(candidate: Candidate, ranks: list[str], model: str) -> str:
     """Every pair of a tensor and a pipeline rank has a folder."""
     found = {(int(match[1]), int(match[2] or 0)) for match in map(_RANK.match, ranks) if match}
-    told = whole_numbers(candidate.path / model, _TP, _PP)
-    tensor = told.get(_TP, 0) or 1 + max(rank for rank, _ in found)
-    pipeline = told.get(_PP, 0) or 1 + max(rank for _, rank in found)
+    sizes = whole_numbers(candidate.path / model, _TP, _PP)
+    tensor = sizes.get(_TP, 0) or 1 + max(rank for rank, _ in found)
+    pipeline = sizes.get(_PP, 0) or 1 + max(rank for _, rank in found)
     if len(found) < tensor * pipeline:
         return f"{len(found)} of {tensor * pipeline} folders of ranks"
-    return "" if told.keys() >= {_TP, _PP} else candidate.missing
+    return "" if sizes.keys() >= {_TP, _PP} else candidate.missing
 
 
 DISTRIBUTED = Framework(

@@ -29,7 +29,7 @@ from slurm_hooks.job.step.overlap_step import environment, overlapping, python_c
 
 _TIMEOUTS = frozenset({Kind.COLLECTIVE_TIMEOUT, Kind.HANG})
 _LEAST_NODES = 3
-"""Two nodes cannot be told apart."""
+"""Of two nodes nothing shows which one fails."""
 _PARTNERS = 2
 _LISTEN_S = 20.0
 _RESULT_S = 40.0
@@ -156,14 +156,14 @@ class _Wave:
 
 
 def outcomes(wave: Wave, results: Mapping[str, str]) -> Outcomes:
-    """``results``: node → its problem, empty: none. A node that tells nothing fails where its partner has
-    told something; where no node of the wave has, the test could not run. Pure."""
+    """``results``: node → its problem, empty: none. A node without a result fails where its partner has
+    one; where no node of the wave has one, the test could not run. Pure."""
     found = {}
     for pair in wave:
-        told = [results[node] for node in pair if node in results]
+        got = [results[node] for node in pair if node in results]
         if not results:
             found[pair] = CheckOutcome.ERROR
-        elif len(told) == len(pair) and not any(told):
+        elif len(got) == len(pair) and not any(got):
             found[pair] = CheckOutcome.PASSED
         else:
             found[pair] = CheckOutcome.FAILED

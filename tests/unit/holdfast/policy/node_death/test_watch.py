@@ -169,7 +169,7 @@ def test_a_node_that_was_found_dead_is_told_so() -> None:
     (beat,) = pair.b.round(pair.now + 0.4).beats
     assert beat.views[A] == SETTLED
     pair.a.hear(beat, pair.now)
-    assert pair.a.round(pair.now + 0.4).told
+    assert pair.a.round(pair.now + 0.4).reported_dead
 
 
 def test_a_late_round_begins_every_silence_again() -> None:
