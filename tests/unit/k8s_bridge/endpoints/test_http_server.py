@@ -120,4 +120,6 @@ def test_a_port_in_use_does_not_stop_the_bridge(
     # A port is shared by no two servers that listen.
     assert http_server.serve({}, "127.0.0.1", server.port) is None
     error = capfd.readouterr().err
-    assert f'HTTP server not started at=127.0.0.1:{server.port} why="Address already in use"' in error
+    assert (
+        f'HTTP server not started at=127.0.0.1:{server.port} why="Address already in use"' in error
+    )
