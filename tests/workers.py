@@ -44,6 +44,8 @@ LONGEST_FIRST = (
     "component",
 )
 """Folders and files under tests/ in the order in which they are started; tests/unit comes last."""
+MOST_WITH_BOX = 4
+"""Of more workers the last one begins with the tests that need no box."""
 
 
 def scope(nodeid: str) -> str:
@@ -64,17 +66,19 @@ def release(scope: str) -> str:
     return "" if file in OWN_BOX else release
 
 
-def rank(scope: str, tests: int, has: str) -> tuple[bool, bool, int, int]:
+def rank(
+    scope: str, tests: int, has: str, *, boxes_last: bool = False
+) -> tuple[bool, bool, int, int]:
     """The scope with the lowest rank is next. ``has``: the release of the worker's last scope with a box.
 
-    What needs a box comes first, because it waits most of the time while unit tests compute. A box starts in
-    10 s of CPU: the worker goes on with its release.
+    What needs a box comes first: it waits most of the time, and ``boxes_last`` says that another worker
+    computes meanwhile. A box starts in 10 s of CPU: the worker goes on with its release.
     """
     file = scope.partition(" ")[0]
     names = (file, *map(str, Path(file).parents))
     places = [place for place, name in enumerate(LONGEST_FIRST) if f"tests/{name}" in names]
     return (
-        not release(scope) and file not in OWN_BOX,
+        bool(release(scope) or file in OWN_BOX) is boxes_last,
         bool(has and release(scope) and release(scope) != has),
         min(places, default=len(LONGEST_FIRST)),
         -tests,
@@ -97,9 +101,9 @@ def scheduler(config: pytest.Config, log: Any) -> Any:
             return scope(nodeid)
 
         def _assign_work_unit(self, node: Any) -> None:
-            has = self._releases.get(node, "")
-            queue = self.workqueue
-            first = min(queue, key=lambda name: rank(name, len(queue[name]), has))
+            has, queue, workers = self._releases.get(node, ""), self.workqueue, self.nodes
+            last = len(workers) > MOST_WITH_BOX and node is workers[-1]
+            first = min(queue, key=lambda name: rank(name, len(queue[name]), has, boxes_last=last))
             self._releases[node] = release(first) or has
             queue.move_to_end(first, last=False)
             super()._assign_work_unit(node)

@@ -23,7 +23,7 @@ from tests.chaos.campaign.shared import Campaign
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
 
 SEED = os.environ.get("HOLDFAST_CHAOS_SEED") or str(random.SystemRandom().randrange(10**6))
-FAULTS = int(os.environ.get("HOLDFAST_CHAOS_FAULTS", "16"))
+FAULTS = int(os.environ.get("HOLDFAST_CHAOS_FAULTS", "12"))
 NODES = int(os.environ.get("HOLDFAST_CHAOS_NODES", "4"))
 KINDS = os.environ.get("HOLDFAST_CHAOS_KINDS", "").split()
 JOBS = int(os.environ.get("HOLDFAST_CHAOS_JOBS", "0")) or NODES // 4 or 1

@@ -45,7 +45,7 @@ def test_a_kill_during_the_requeue_changes_only_the_duration(
 def _killed(box: Box, victim_part: str, moment_s: float) -> None:
     moment_s += random.Random(f"{SEED} {victim_part} {moment_s}").uniform(0, 0.3)
     # long enough that a killed agent has restarted before the job ends
-    job = training.submit(box, steps=90)
+    job = training.submit(box, steps=70)
     job.wait_step(7)
     nodes = job.nodes()
     box.fault(nodes[1], "gpu-lost", "--gpu", "3")
@@ -64,7 +64,7 @@ def _killed(box: Box, victim_part: str, moment_s: float) -> None:
     cluster.wait_for(lambda: cluster.drained(box, nodes[1]), "the faulty node is drained", 30)
     job.wait_state("COMPLETED", 180)
     assert job.restarts >= 1
-    assert {step["step"] for step in job.steps()} == set(range(1, 91))
+    assert {step["step"] for step in job.steps()} == set(range(1, 71))
     cluster.wait_for(
         lambda: "holdfast.dev/drained" in cluster.taints(box, nodes[1]), "the taint", 30
     )

@@ -41,6 +41,10 @@ def test_boxes_come_first_and_a_worker_keeps_its_release() -> None:
         "tests/fuzz/test_x.py": 90,
     }
     order = sorted(scopes, key=lambda name: workers.rank(name, scopes[name], "24.11"))
+    other = sorted(
+        scopes, key=lambda name: workers.rank(name, scopes[name], "24.11", boxes_last=True)
+    )
+    assert other == [*order[-2:], *order[:-2]]
     assert order == [
         "tests/terraform/test_pods.py",
         "tests/chaos/test_campaign.py 26.05",

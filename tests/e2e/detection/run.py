@@ -60,7 +60,7 @@ def run(box: Box, cases: Sequence[Case], nodes: Sequence[str]) -> dict[str, Outc
         with _record_problem(mine, box, node):
             _try(box, node, batch, mine)
 
-    _spread(batches(cases), nodes, work)
+    spread(batches(cases), nodes, work)
     return outcomes
 
 
@@ -75,11 +75,11 @@ def run_unrepaired(box: Box, faults: Mapping[str, str], nodes: Sequence[str]) ->
         with _record_problem([outcome], box, node):
             _stays_drained(box, outcome, faults[words])
 
-    _spread(list(faults), nodes, work)
+    spread(list(faults), nodes, work)
     return outcomes
 
 
-def _spread(jobs: Iterable[T], nodes: Sequence[str], work: Callable[[str, T], None]) -> None:
+def spread(jobs: Iterable[T], nodes: Sequence[str], work: Callable[[str, T], None]) -> None:
     """Run each job on one of the nodes, one at a time on each."""
     queue: Queue[T] = Queue()
     for job in jobs:

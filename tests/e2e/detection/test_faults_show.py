@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -13,8 +13,9 @@ from testbed.errors import SandboxError
 
 from tests.conftest import Boxes
 from tests.e2e import cluster
+from tests.e2e.detection import run
 
-pytestmark = [pytest.mark.e2e, pytest.mark.one_release]
+pytestmark = [pytest.mark.e2e, pytest.mark.one_release, pytest.mark.timeout(600)]
 NODE = "worker-3"
 
 _NVML = """
@@ -143,10 +144,10 @@ LOOKS = [
 """`nvml-slow`, faults that end by themselves and faults of the controller have separate tests below."""
 
 
-def look(box: Box, at: list[str]) -> str:
+def look(box: Box, at: list[str], node: str = NODE) -> str:
     """All output of a command on the node, and its status unless it succeeded with output."""
     try:
-        done: subprocess.CompletedProcess[str] = box.node(NODE).run(at, timeout_s=4, check=False)
+        done: subprocess.CompletedProcess[str] = box.node(node).run(at, timeout_s=4, check=False)
     except SandboxError as error:
         return str(error)
     status = f" status {done.returncode}"
@@ -155,13 +156,13 @@ def look(box: Box, at: list[str]) -> str:
     )
 
 
-def leftovers(box: Box) -> dict[str, str]:
+def leftovers(box: Box, node: str = NODE) -> dict[str, str]:
     """State of the node that a fault must not change permanently."""
     return {
-        "mounts": look(box, sh("cut -d' ' -f2-3 /proc/mounts | sort")),
-        "files": look(box, sh("cd /sim && find . | sort")),
-        "temporary files": look(box, sh("find /run /tmp -name '*full*' -o -name '*hung*'")),
-        "servers": look(box, sh("pgrep -f '[h]ung_mount'")),
+        "mounts": look(box, sh("cut -d' ' -f2-3 /proc/mounts | sort"), node),
+        "files": look(box, sh("cd /sim && find . | sort"), node),
+        "temporary files": look(box, sh("find /run /tmp -name '*full*' -o -name '*hung*'"), node),
+        "servers": look(box, sh("pgrep -f '[h]ung_mount'"), node),
     }
 
 
@@ -172,18 +173,47 @@ def _at_rest(boxes: Boxes, release: str) -> Iterator[None]:
     boxes.repair(release)
 
 
-@pytest.mark.parametrize("fault", LOOKS, ids=lambda fault: fault.words)
-def test_a_fault_is_visible_until_it_is_healed(box: Box, fault: Look) -> None:
-    before = leftovers(box)
-    assert fault.shows not in look(box, fault.at)
-    box.fault(NODE, *fault.words.split())
+def shown(box: Box, looks: Sequence[Look]) -> dict[str, str]:
+    """Each fault's problem; empty: visible until it was healed, and nothing is left. Four nodes at once."""
+    problems: dict[str, str] = {}
+
+    def work(node: str, fault: Look) -> None:
+        try:
+            _is_visible_until_healed(box, node, fault)
+        except (AssertionError, SandboxError, OSError) as error:
+            problems[fault.words] = f"{node}: {type(error).__name__}: {error}"
+        else:
+            problems[fault.words] = ""
+
+    run.spread(looks, [node.name for node in box.nodes], work)
+    return problems
+
+
+def _is_visible_until_healed(box: Box, node: str, fault: Look) -> None:
+    before = leftovers(box, node)
+    assert fault.shows not in look(box, fault.at, node)
+    box.fault(node, *fault.words.split())
     try:
-        assert fault.shows in look(box, fault.at)
+        assert fault.shows in look(box, fault.at, node)
     finally:
-        box.heal(NODE)
-    assert fault.shows not in look(box, fault.at)
-    assert faults.active(box, NODE) == []
-    assert leftovers(box) == before
+        box.heal(node)
+    assert fault.shows not in look(box, fault.at, node)
+    assert faults.active(box, node) == []
+    assert leftovers(box, node) == before
+
+
+@pytest.fixture(scope="module")
+def problems(boxes: Boxes, release: str) -> dict[str, str]:
+    return shown(boxes.get(release), LOOKS)
+
+
+@pytest.mark.parametrize("fault", LOOKS, ids=lambda fault: fault.words)
+def test_a_fault_is_visible_until_it_is_healed(
+    box: Box, problems: dict[str, str], fault: Look, request: pytest.FixtureRequest
+) -> None:
+    if problems[fault.words] and getattr(request.node, "execution_count", 1) > 1:
+        problems.update(shown(box, [fault]))  # a retry: all of them ran before the first test
+    assert problems[fault.words] == ""
 
 
 def test_every_kind_is_tested() -> None:
