@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import SandboxError
-from testbed.kube.programs import go_env
-from testbed.kube.toolchain import Say, find_go
+from testbed.kube import go_module
+from testbed.kube.toolchain import Say
 
 OPENAPI: Mapping[str, str] = {
     "1.30.14": "137f22097f146caa3150deda2eccceec1ecd0b628054d1887bf55f93e715c7cb",
@@ -25,7 +23,6 @@ OPENAPI: Mapping[str, str] = {
 }
 """Kubernetes release → SHA-256 of its ``swagger.json``: the oldest that Holdfast supports, and a new one."""
 
-_GO = (1, 22)
 _GVK = "x-kubernetes-group-version-kind"
 _REF = "#/definitions/"
 
@@ -43,24 +40,11 @@ def download(cache: Path, say: Say) -> None:
 
     Raises ``SandboxError`` where a module cannot be downloaded, or has another content.
     """
-    go = find_go(cache / "kube", _GO, say)
     for version, wanted in OPENAPI.items():
         if openapi(version, cache):
             continue
         say(f"downloading the OpenAPI of Kubernetes {version} (a Go module, once) …")
-        argv = [str(go), "mod", "download", "-json", f"k8s.io/kubernetes@v{version}"]
-        # Outside of any module: no go.mod is read or changed.
-        done = subprocess.run(
-            argv,
-            cwd="/",
-            env=go_env(os.environ, None),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise SandboxError(f"go mod download: {(done.stdout + done.stderr).strip()[-400:]}")
-        folder = Path(json.loads(done.stdout)["Dir"])
+        folder = go_module.download(f"k8s.io/kubernetes@v{version}", cache, say).folder
         content = (folder / "api/openapi-spec/swagger.json").read_bytes()
         found = hashlib.sha256(content).hexdigest()
         if found != wanted:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.errors import SandboxError
-from testbed.kube.programs import go_env, locked
-from testbed.kube.toolchain import Say, find_go
+from testbed.kube import go_module
+from testbed.kube.programs import locked
+from testbed.kube.toolchain import Say
 
 RELEASES: Mapping[str, str] = {
     "0.65.1": "h1:Krj59DoZURZfOKwJdtPssOrk5nN9TWElI0+foGXsesU=",
@@ -21,7 +19,6 @@ RELEASES: Mapping[str, str] = {
 KINDS = ("podmonitors", "servicemonitors", "prometheusrules")
 
 _MODULE = "github.com/prometheus-operator/prometheus-operator"
-_GO = (1, 22)
 
 
 def monitoring_crds(release: str, cache: Path, say: Say) -> list[Path]:
@@ -38,22 +35,10 @@ def monitoring_crds(release: str, cache: Path, say: Say) -> list[Path]:
 
 
 def _download(release: str, wanted: str, cache: Path, say: Say) -> Path:
-    argv = [str(find_go(cache / "kube", _GO, say)), "mod", "download", "-json"]
-    # Outside of any module: no go.mod is read or changed.
-    done = subprocess.run(
-        [*argv, f"{_MODULE}@v{release}"],
-        cwd="/",
-        env=go_env(os.environ, None),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SandboxError(f"go mod download: {(done.stdout + done.stderr).strip()[-400:]}")
-    answer = json.loads(done.stdout)
-    if answer["Sum"] != wanted:
-        raise SandboxError(f"{_MODULE} {release} has the checksum {answer['Sum']}, not {wanted}")
-    return Path(answer["Dir"])
+    found = go_module.download(f"{_MODULE}@v{release}", cache, say)
+    if found.checksum != wanted:
+        raise SandboxError(f"{_MODULE} {release} has the checksum {found.checksum}, not {wanted}")
+    return found.folder
 
 
 def _copy(module: Path, folder: Path) -> None:

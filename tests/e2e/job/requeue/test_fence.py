@@ -80,3 +80,7 @@ def test_attempts_that_were_cut_off_end_before_the_next_ones_start(clean_box: Bo
         )
         cluster.stays(lambda: _writes(job, 1) == old, "nothing more of the old attempt", 3)  # noqa: B023
         assert "waiting" in job.log()
+    # slurmctld looks at nodes that are DOWN once a minute only. A slurmd that starts registers at once.
+    for cut in cuts:
+        clean_box.heal(cut)
+        clean_box.fault(cut, "slurmd-killed")
