@@ -117,6 +117,7 @@ def test_after_a_reboot_through_slurm_a_drain_is_still_holdfasts(clean_box: Box)
     cluster.wait_for(lambda: cluster.in_service(box, cordoned), "returned to service by the bridge")
 
 
+@pytest.mark.one_release
 def test_a_manual_drain_sets_the_condition_and_is_not_changed(clean_box: Box) -> None:
     box, node = clean_box, "worker-3"
     box.run(["scontrol", "update", f"nodename={node}", "state=drain", "reason=burn-in"])
@@ -133,6 +134,7 @@ def test_a_manual_drain_sets_the_condition_and_is_not_changed(clean_box: Box) ->
     )
 
 
+@pytest.mark.one_release
 def test_an_unkillable_probe_delays_no_job(clean_box: Box) -> None:
     box, node = clean_box, "worker-1"
     box.fault(node, "nvml-unkillable")
