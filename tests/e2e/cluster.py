@@ -15,7 +15,7 @@ from testbed.errors import SandboxError
 from tests.e2e.verdicts import Verdicts
 
 WORST_WAIT_S = 60.0
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 
 
 def slurm_node(box: Box, node: str) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def pause_s(look_s: float) -> float:
     Looks are processes (kubectl and ``holdfast explain`` take 0.1 to 1 s of CPU): waiting must not take a
     whole core from the other tests.
     """
-    return min(max(3 * look_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
+    return min(max(4 * look_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
 
 def stays(holds: Callable[[], bool], what: str, for_s: float) -> None:
