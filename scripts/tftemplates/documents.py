@@ -15,7 +15,7 @@ from holdfast.render import extra_settings as extra
 from holdfast.render import templates
 from holdfast.render.document import Document
 from holdfast.version import VERSION
-from k8s_bridge import render as bridge
+from k8s_bridge.render import pod, rights
 from slurm_hooks import checks
 from slurm_hooks.deploy import (
     PACKAGE,
@@ -63,38 +63,38 @@ def _rules(of: str) -> list[Mapping[str, object]]:
 
 
 OBJECTS = (
-    Source(document=bridge.RBAC, path=f"{CLUSTER}/rights", fixed={"create_namespace": "true"}),
+    Source(document=rights.RBAC, path=f"{CLUSTER}/rights", fixed={"create_namespace": "true"}),
     Source(
-        document=bridge.WORKLOADS_RBAC,
+        document=rights.WORKLOADS_RBAC,
         path=f"{CLUSTER}/workloads",
         given={"workload_namespaces": [mark("workload_namespace")]},
     ),
     Source(
-        document=bridge.WORKER_PODS,
+        document=rights.WORKER_PODS,
         path=f"{CLUSTER}/worker_pods",
         fixed={"workers": ""},
         given={"selector": mark("labels")},
     ),
     Source(
-        document=bridge.DEPLOYMENT,
+        document=pod.DEPLOYMENT,
         path=f"{CLUSTER}/bridge",
         fixed={"nodes": "", "runs_on": "", "rest_url": "", "extra_configuration": ""},
         given={name: mark(name) for name in ("token_file", "join", "runs_on", "rest_url")}
         | {name: mark(f"indent(4, {name})") for name in ("slurm_more", "more")}
         | {"pairs": mark("nodes"), "auth_image": mark("auth_image")}
         | {
-            "when": {name: block(f'auth == "{name}"') for name in bridge.AUTH}
-            | {bridge.SIDE_CAR: block('auth != "token"')}
+            "when": {name: block(f'auth == "{name}"') for name in pod.AUTH}
+            | {pod.SIDE_CAR: block('auth != "token"')}
         },
     ),
     Source(
-        document=bridge.NETWORK_POLICY,
+        document=pod.NETWORK_POLICY,
         path=f"{CLUSTER}/network",
         given={"ports": mark("ports")},
         own_context=False,
     ),
     Source(
-        document=bridge.OFF,
+        document=pod.OFF,
         path=f"{CLUSTER}/off",
         given={"switches": mark("switches")},
     ),
@@ -254,8 +254,8 @@ def cluster_names() -> str:
     """For modules/cluster, in JSON: the version of Holdfast (a label of objects whose labels Terraform
     sets), and what the bridge's ``extra_configuration`` may contain.
     """
-    keys = {name: extra.keys()[name] for name in bridge.READ}
-    names = {"version": VERSION, "keys": keys, "taken": {**bridge.TAKEN, **TAKEN_BY_GROUP}}
+    keys = {name: extra.keys()[name] for name in pod.READ}
+    names = {"version": VERSION, "keys": keys, "taken": {**pod.TAKEN, **TAKEN_BY_GROUP}}
     return json.dumps(names, indent=2) + "\n"
 
 

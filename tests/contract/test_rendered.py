@@ -9,7 +9,7 @@ from testbed.kube.local import ApiServer, KubectlError
 
 from holdfast.cli.commands.render import render_text
 from holdfast.monitoring.dashboards import DASHBOARDS
-from k8s_bridge.render import AUTH
+from k8s_bridge.render.pod import AUTH
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from testbed.paths import TREE, cache
 from testbed.rootfs import roots
 
 from holdfast.version import VERSION
-from k8s_bridge.render import DEPLOYMENT
+from k8s_bridge.render.pod import DEPLOYMENT
 from tests.packages.root import Root
 
 

@@ -15,7 +15,7 @@ from fresh_machine.containerfile import instructions
 from packages.images import agent, base, bridge
 
 from holdfast.version import VERSION
-from k8s_bridge.render import DEPLOYMENT
+from k8s_bridge.render.pod import DEPLOYMENT
 
 TREE = Path(__file__).parents[2]
 FOLDER = TREE / "images/bridge"

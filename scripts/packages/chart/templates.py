@@ -11,8 +11,8 @@ from tftemplates.marks import Language, block, mark, template
 from holdfast.monitoring import documents as monitoring
 from holdfast.monitoring.dashboards import DASHBOARDS
 from holdfast.render import extra_settings, templates
-from k8s_bridge import render as bridge
 from k8s_bridge.config import Join
+from k8s_bridge.render import pod, rights
 from packages.chart.values import SECTIONS, TOP, Kind, Setting
 from slurm_hooks.deploy import PACKAGE, daemonset
 
@@ -74,7 +74,7 @@ FILES: Mapping[str, tuple[str, Source]] = {
     "rights": (
         _BRIDGE,
         Source(
-            document=bridge.RBAC,
+            document=rights.RBAC,
             path="",
             fixed={**_marks("bridge"), "create_namespace": "false"},
         ),
@@ -82,7 +82,7 @@ FILES: Mapping[str, tuple[str, Source]] = {
     "workloads": (
         _BRIDGE,
         Source(
-            document=bridge.WORKLOADS_RBAC,
+            document=rights.WORKLOADS_RBAC,
             path="",
             fixed={"namespace": mark(f"${NAMESPACE}")},
             given={"workload_namespaces": [mark("$workloads")]},
@@ -91,7 +91,7 @@ FILES: Mapping[str, tuple[str, Source]] = {
     "worker-pods": (
         f"and {_BRIDGE} {_WORKER_PODS}.enabled",
         Source(
-            document=bridge.WORKER_PODS,
+            document=rights.WORKER_PODS,
             path="",
             fixed={
                 "namespace": mark(NAMESPACE),
@@ -104,7 +104,7 @@ FILES: Mapping[str, tuple[str, Source]] = {
     "bridge": (
         _BRIDGE,
         Source(
-            document=bridge.DEPLOYMENT,
+            document=pod.DEPLOYMENT,
             path="",
             fixed=_marks("bridge"),
             given={
@@ -113,8 +113,8 @@ FILES: Mapping[str, tuple[str, Source]] = {
                     " (eq .Values.bridge.auth `token`)"
                 ),
                 "auth_image": mark("default .Values.bridge.image .Values.bridge.auth_image"),
-                "when": {name: block(f"eq .Values.bridge.auth `{name}`") for name in bridge.AUTH}
-                | {bridge.SIDE_CAR: block("ne .Values.bridge.auth `token`")},
+                "when": {name: block(f"eq .Values.bridge.auth `{name}`") for name in pod.AUTH}
+                | {pod.SIDE_CAR: block("ne .Values.bridge.auth `token`")},
                 "join": mark(
                     f"ternary `{Join.TABLE.value}` `{Join.INSTANCE_ID.value}`"
                     " (gt (len .Values.bridge.nodes) 0)"
@@ -132,7 +132,7 @@ FILES: Mapping[str, tuple[str, Source]] = {
     "network-policy": (
         f"and {_BRIDGE} .Values.network_policy.enabled",
         Source(
-            document=bridge.NETWORK_POLICY,
+            document=pod.NETWORK_POLICY,
             path="",
             fixed=_marks("bridge"),
             given={"ports": mark("include `holdfast.ports` . | fromJsonArray")},
@@ -142,7 +142,7 @@ FILES: Mapping[str, tuple[str, Source]] = {
     "off": (
         ".Values.kill_switches",
         Source(
-            document=bridge.OFF,
+            document=pod.OFF,
             path="",
             fixed={"namespace": mark(NAMESPACE), "switches": ""},
             given={"switches": mark("include `holdfast.switches` . | fromJson")},
@@ -248,8 +248,8 @@ def checks() -> str:
 def tables() -> str:
     """``define`` of what ``bridge.extra_configuration`` may contain, for ``holdfast.extra``."""
     known = {
-        "keys": {name: extra_settings.keys()[name] for name in bridge.READ},
-        "taken": {**bridge.TAKEN, **TAKEN_BY_GROUP},
+        "keys": {name: extra_settings.keys()[name] for name in pod.READ},
+        "taken": {**pod.TAKEN, **TAKEN_BY_GROUP},
     }
     return f"{{{{- define `holdfast.known` }}}}{json.dumps(known)}{{{{ end }}}}\n"
 

@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.monitoring import documents as monitoring
 from holdfast.render import extra_settings
 from holdfast.render.document import BOOL, Document, Value
-from k8s_bridge import render as bridge
+from k8s_bridge.render import pod, rights
 from slurm_hooks.deploy import daemonset
 
 
@@ -145,14 +145,14 @@ SECTIONS = (
         name="bridge",
         about="the bridge between Slurm and Kubernetes, with its rights",
         on=True,
-        documents=(bridge.DEPLOYMENT,),
+        documents=(pod.DEPLOYMENT,),
         skipped=_RELEASE | {"worker_pods_namespace"},
     ),
     Section(
         name="bridge.worker_pods",
         about="kubectl drain evicts a worker pod of Slurm only when its node is drained and free",
         on=False,
-        documents=(bridge.WORKER_PODS,),
+        documents=(rights.WORKER_PODS,),
         skipped=_RELEASE,
         renamed={"workers": "labels", "worker_namespace": "namespace"},
     ),
@@ -160,7 +160,7 @@ SECTIONS = (
         name="network_policy",
         about="limits the connections of the bridge's pod",
         on=True,
-        documents=(bridge.NETWORK_POLICY,),
+        documents=(pod.NETWORK_POLICY,),
         skipped=_RELEASE | {"metrics_port"},
     ),
     Section(
@@ -193,12 +193,10 @@ SECTIONS = (
     ),
 )
 
-CLUSTER = Setting(path=("cluster",), of=bridge.DEPLOYMENT.values["cluster"], kind=Kind.TEXT)
+CLUSTER = Setting(path=("cluster",), of=pod.DEPLOYMENT.values["cluster"], kind=Kind.TEXT)
 KILL_SWITCHES = Setting(
     path=("kill_switches",),
-    of=Value(
-        rf"({bridge.OFF.values['switches'].pattern})?", "", bridge.OFF.values["switches"].about
-    ),
+    of=Value(rf"({pod.OFF.values['switches'].pattern})?", "", pod.OFF.values["switches"].about),
     kind=Kind.WORDS,
 )
 TOP = (CLUSTER, KILL_SWITCHES)

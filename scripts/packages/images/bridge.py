@@ -26,7 +26,7 @@ from testbed.rootfs.layers import building, digest_of, python_version
 from testbed.rootfs.product import PACKAGES as PRODUCT
 
 from holdfast.version import VERSION
-from k8s_bridge.render import DEPLOYMENT
+from k8s_bridge.render.pod import DEPLOYMENT
 from packages.images import base
 from packages.images.labels import labels
 from packages.sbom import PACKAGE, cyclonedx

@@ -57,7 +57,7 @@ def grant_bridge(kubectl: Kubectl) -> None:
 def bridge_manifest() -> str:
     """The output of ``holdfast render rbac``."""
     try:
-        text = importlib.import_module("k8s_bridge.render").render_text("rbac")
+        text = importlib.import_module("k8s_bridge.render.documents").render_text("rbac")
     except ModuleNotFoundError as error:
         problem = f"cannot render the bridge's rights (no module {error.name})"
         raise SandboxError(f"{problem}; run this with the checkout's .venv/bin/python") from None

@@ -58,7 +58,7 @@ def test_the_account_is_where_the_deployment_looks_for_it() -> None:
 
 def test_soperators_worker_pods_are_selected_by_default() -> None:
     """scripts/hold_against wrote down what labels Soperator's manager gives them."""
-    file = Path(__file__).parents[2] / "data/deploy/soperator.json"
+    file = Path(__file__).parents[3] / "data/deploy/soperator.json"
     labels = json.loads(file.read_text())["manager"]["worker_labels"]
     budget = next(iter(yaml.safe_load_all(render_text("worker-pods"))))
     selected = budget["spec"]["selector"]["matchLabels"]

@@ -1,8 +1,8 @@
-"""The bridge's documents for ``holdfast render``: its rights and its Deployment."""
+"""The bridge's pod: its Deployment with the configuration, its network policy, and its kill switches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from holdfast.errors import UsageError
 from holdfast.render import extra_settings as extra
@@ -17,17 +17,7 @@ from holdfast.render.document import (
     Value,
 )
 from k8s_bridge.config import Join
-from k8s_bridge.names import CONDITIONS, PREFIX
-from k8s_bridge.worker_pods.evictable import EVICTABLE
-from k8s_bridge.workloads.kinds import KINDS, RESTART
-
-_PACKAGE = "k8s_bridge"
-
-ACCOUNT = "holdfast-bridge"
-"""The bridge's ServiceAccount, as both templates have it."""
-
-_WRITTEN_BY_THE_SERVER = ("labels", "annotations", "managedFields", "resourceVersion", "generation")
-"""Fields of a Node's metadata that may differ: two have their own rules, the server sets the rest."""
+from k8s_bridge.render.values import LABEL, NAMESPACE, PACKAGE, labels
 
 _DNS = 53
 _PAGE_PORT = "9647"
@@ -36,7 +26,6 @@ _PAGE_PORT = "9647"
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 
 _PAIR = r"[A-Za-z0-9._-]+=[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
-_LABEL = r"[\w./-]+=[\w.-]*"
 _TIMEOUT = r"[1-9][0-9]?|1[01][0-9]|120"
 _POLL = r"0\.[1-9][0-9]*|([1-9][0-9]?|[12][0-9]{2})(\.[0-9]+)?|300"
 
@@ -86,33 +75,6 @@ TAKEN: Mapping[str, str] = {
 """What the template of the Deployment writes → the value that sets it; empty: it is fixed."""
 
 
-def _rbac(values: Mapping[str, str]) -> Mapping[str, object]:
-    return {
-        "account": _account(values["namespace"]),
-        "prefix": PREFIX,
-        "conditions": _cel_list(CONDITIONS),
-        "types": ", ".join(CONDITIONS),
-        "kept": _cel_list(_WRITTEN_BY_THE_SERVER),
-        "inlined": _inlined,
-    }
-
-
-def _inlined(expression: str, parts: Mapping[str, str]) -> str:
-    """A CEL expression without variables: the conditions of a match have none."""
-    for name, part in parts.items():
-        expression = expression.replace(f"variables.{name}", f"({part})")
-    return expression
-
-
-def _account(namespace: str) -> str:
-    return f"system:serviceaccount:{namespace}:{ACCOUNT}"
-
-
-def _cel_list(names: Sequence[str]) -> str:
-    """A list in CEL, the language of admission policies."""
-    return f"[{', '.join(repr(name) for name in names)}]"
-
-
 def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
     if (values["adapter"] == "rest") != bool(values["rest_url"]):
         raise UsageError("deployment: adapter=rest and rest_url belong together")
@@ -133,12 +95,8 @@ def _deployment(values: Mapping[str, str]) -> Mapping[str, object]:
         "token_file": f"{values['auth_path']}/token" if auth == "token" else "",
         "join": Join.TABLE.value if values["nodes"] else Join.INSTANCE_ID.value,
         "pairs": _pairs(values["nodes"]),
-        "runs_on": _labels(values["runs_on"]),
+        "runs_on": labels(values["runs_on"]),
     }
-
-
-def _labels(text: str) -> Mapping[str, str]:
-    return dict(pair.split("=", 1) for pair in text.split(",") if pair)
 
 
 def _pairs(text: str) -> Mapping[str, str]:
@@ -152,24 +110,9 @@ def _pairs(text: str) -> Mapping[str, str]:
     return dict(pairs)
 
 
-_NAMESPACE = Value(NAME, "holdfast", "the same as in `holdfast render rbac`")
-
-RBAC = Document(
-    about="namespace, account and rights of the bridge",
-    package=_PACKAGE,
-    template="rbac.yaml.j2",
-    context=_rbac,
-    values={
-        "namespace": Value(NAME, "holdfast", "where the bridge runs"),
-        "create_namespace": Value(BOOL, "true", "false: it exists, and belongs to something else"),
-        "cordon": Value(BOOL, "true", "the bridge may cordon and uncordon"),
-        "taint": Value(BOOL, "true", "… and set and remove its taint"),
-    },
-)
-
 DEPLOYMENT = Document(
     about="the bridge as a Deployment, with its configuration",
-    package=_PACKAGE,
+    package=PACKAGE,
     template="deployment.yaml.j2",
     context=_deployment,
     values={
@@ -191,7 +134,7 @@ DEPLOYMENT = Document(
             "",
             "the side-car's image; empty: that of the bridge, which has both",
         ),
-        "namespace": _NAMESPACE,
+        "namespace": NAMESPACE,
         "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),
         "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "the Slurm user that drains nodes"),
         "uid": Value(NUMBER, "2000", "uid of that user"),
@@ -226,7 +169,7 @@ DEPLOYMENT = Document(
             rf"({NAME})?", "", "as worker_namespace in `holdfast render worker-pods`; empty: none"
         ),
         "runs_on": Value(
-            rf"({_LABEL}(,{_LABEL})*)?",
+            rf"({LABEL}(,{LABEL})*)?",
             "",
             "NAME=VALUE,…: labels of the Nodes on which the pod may run; empty: any",
         ),
@@ -252,11 +195,11 @@ def _network_policy(values: Mapping[str, str]) -> Mapping[str, object]:
 
 NETWORK_POLICY = Document(
     about="which connections the bridge's pod may make and accept",
-    package=_PACKAGE,
+    package=PACKAGE,
     template="network_policy.yaml.j2",
     context=_network_policy,
     values={
-        "namespace": _NAMESPACE,
+        "namespace": NAMESPACE,
         "ports": Value(
             rf"({_PORT})(,({_PORT}))*",
             "443,6443,6817,6819",
@@ -273,77 +216,13 @@ def _off(values: Mapping[str, str]) -> Mapping[str, object]:
 
 OFF = Document(
     about="kill switches of the bridge's pod",
-    package=_PACKAGE,
+    package=PACKAGE,
     template="off.yaml.j2",
     context=_off,
     values={
-        "namespace": _NAMESPACE,
+        "namespace": NAMESPACE,
         "switches": Value(
             "(bridge|all)(,(bridge|all))*", "bridge", "bridge: it reports only; all: every action"
         ),
     },
 )
-
-
-def _workloads_rbac(values: Mapping[str, str]) -> Mapping[str, object]:
-    return {
-        "account": _account(values["namespace"]),
-        "annotation": RESTART,
-        "kept": _cel_list([name for name in _WRITTEN_BY_THE_SERVER if name != "labels"]),
-        "kinds": KINDS,
-        "workload_namespaces": values["namespaces"].split(","),
-    }
-
-
-WORKLOADS_RBAC = Document(
-    about="rights of the bridge in namespaces whose workloads it restarts",
-    package=_PACKAGE,
-    template="workloads_rbac.yaml.j2",
-    context=_workloads_rbac,
-    values={
-        "namespaces": Value(
-            rf"{NAME}(,{NAME})*", REQUIRED, "those of bridge.workloads, with commas between"
-        ),
-        "namespace": _NAMESPACE,
-    },
-)
-
-
-def _worker_pods(values: Mapping[str, str]) -> Mapping[str, object]:
-    return {
-        "account": _account(values["namespace"]),
-        "evictable": EVICTABLE,
-        "kept": _cel_list([name for name in _WRITTEN_BY_THE_SERVER if name != "annotations"]),
-        "selector": _labels(values["workers"]),
-    }
-
-
-WORKER_PODS = Document(
-    about="protects worker pods from eviction unless their node is drained and free",
-    package=_PACKAGE,
-    template="worker_pods.yaml.j2",
-    context=_worker_pods,
-    values={
-        "workers": Value(
-            rf"{_LABEL}(,{_LABEL})*",
-            "slurm.nebius.ai/worker=true",
-            "NAME=VALUE,…: labels of Slurm's worker pods; Soperator's by default",
-        ),
-        "worker_namespace": Value(NAME, "soperator", "the namespace of these pods"),
-        "namespace": _NAMESPACE,
-    },
-)
-
-DOCUMENTS: Mapping[str, Document] = {
-    "rbac": RBAC,
-    "workloads-rbac": WORKLOADS_RBAC,
-    "worker-pods": WORKER_PODS,
-    "deployment": DEPLOYMENT,
-    "network-policy": NETWORK_POLICY,
-    "off": OFF,
-}
-
-
-def render_text(what: str, **values: str) -> str:
-    """One of the bridge's documents (``holdfast.cli.commands.render`` lists all documents)."""
-    return DOCUMENTS[what].text(what, values)

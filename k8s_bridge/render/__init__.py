@@ -1,0 +1,1 @@
+"""The bridge's documents for ``holdfast render``."""
