@@ -12,7 +12,7 @@ from testbed.box import Box
 from tests.e2e import cluster
 from tests.e2e.job import training
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 _RANK = """
 writes=$(dirname "$HOLDFAST_JOURNAL")/../writes.$HOLDFAST_ATTEMPT
@@ -50,7 +50,7 @@ def _next_attempt(job: training.Training) -> None:
     job.wait(lambda: job.restarts == 1, "the requeue", 90)
     start_now = ["scontrol", "update", f"JobId={job.job_id}", "StartTime=now"]
     job.wait(lambda: job.state != "PENDING" or not box.run(start_now, check=False), "its start", 60)
-    job.wait(lambda: bool(_writes(job, 2)), "a write of the next attempt", 60)
+    job.wait(lambda: bool(_writes(job, 2)), "a write of the next attempt", 120)
 
 
 def test_attempts_that_were_cut_off_end_before_the_next_ones_start(clean_box: Box) -> None:
