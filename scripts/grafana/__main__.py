@@ -22,7 +22,9 @@ BOX = "screenshots"
 
 def main() -> int:
     """Exit status."""
-    parser = argparse.ArgumentParser(prog="scripts/screenshots", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="scripts/screenshots", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("--minutes", type=float, default=10, help="length of the recording (10)")
     parser.add_argument("--out", type=Path, default=IMAGES, help="folder (docs/images)")
     args = parser.parse_args()

@@ -116,7 +116,7 @@ def test_after_a_problem_it_is_tried_again_soon_then_less_often(
     for now, next_at in [(10, 15), (15, 25), (25, 55), (55, 115), (115, 415), (415, 715)]:
         node.turn(now)
         assert node.component.next_at == next_at
-    assert capsys.readouterr().err.count("not looked for") == 1
+    assert capsys.readouterr().err.count("cannot be detected") == 1
     healed.touch()
     node.turn(715)
     healed.unlink()
