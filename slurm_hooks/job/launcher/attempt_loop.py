@@ -34,7 +34,7 @@ from slurm_hooks.job.resume.argument import filled
 from slurm_hooks.job.resume.environment import child_environment
 from slurm_hooks.job.step.node_watch import SKIP, SKIP_NEAR_LIMIT
 from slurm_hooks.job.step.output_reader import Listener
-from slurm_hooks.job.step.rank_hosts import rank_hosts
+from slurm_hooks.job.step.rank_hosts import rank_hosts, task_count
 from slurm_hooks.job.step.run_step import StepEnd, run_step
 from slurm_hooks.job.step.termination import StepPlan
 
@@ -218,7 +218,10 @@ class AttemptLoop:
             decision = JobDecision(next=Next.RESTART, why=watch.proved)
             return self._actions.act(decision, self._number, code=end.exit_code, tell=False)
         left = checkpoints_left.left(self._job.checkpoints, attempt.choice)
-        ended = attempt_end(end, left, self._look.nodes)
+        nodes = self._look.nodes
+        addresses = {node.address: node.name for node in snapshot.nodes if node.address}
+        tasks = task_count(os.environ, nodes)
+        ended = attempt_end(end, left, nodes, tasks=tasks, addresses=addresses)
         if ended.cause:
             say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")
         self._report_loss(end, left.newest, attempt.history)
