@@ -117,8 +117,12 @@ def _same_nodes(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecis
         why = "user error: the same on most ranks, and no attempt has made progress"
         return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
     same = failure_counts.same_failures(facts, now)
+    fruitless = failure_counts.failures_without_progress(facts, now)
+    is_within_limits = (
+        same < limits.max_same_failure and fruitless < _ANY_FAILURE * limits.max_same_failure
+    )
     suspects = _to_exclude(facts, same, now)
-    if suspects and facts.kind in _SAME_NODE_TWICE and same < limits.max_same_failure:
+    if suspects and facts.kind in _SAME_NODE_TWICE and is_within_limits:
         why = f"{_SAME_NODE_TWICE[facts.kind]}, attributed to {', '.join(suspects)}"
         return JobDecision(next=Next.REQUEUE, why=why, exclude=suspects)
     if facts.next_checkpoint and facts.kind in _FROM_CHECKPOINT:
@@ -130,7 +134,6 @@ def _same_nodes(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecis
     if same >= min(most, MAX_TRIES.get(facts.kind, most)):
         why = f"the same failure {same} times without a new checkpoint"
         return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
-    fruitless = failure_counts.failures_without_progress(facts, now)
     if fruitless >= _ANY_FAILURE * limits.max_same_failure:
         why = f"{fruitless} failures in a row without a new checkpoint"
         return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
@@ -160,7 +163,11 @@ def _to_exclude(facts: JobFacts, same: int, now: datetime) -> tuple[SlurmName, .
         return ()
     suspects = facts.current.suspects
     alone = facts.kind is FailureKind.NODE and (facts.node_count == 1 or facts.both_ends)
-    if facts.kind is not FailureKind.NODE:
+    if facts.kind is FailureKind.NUMERIC:
+        # Silent data corruption comes back at any step, so progress between two failures proves nothing.
+        before = failure_counts.alike_before_progress(facts, now)
+        suspects = suspects & before.suspects if before else frozenset()
+    elif facts.kind is not FailureKind.NODE:
         before = failure_counts.same_before(facts, now)
         suspects = suspects & before.suspects if same > 1 and before else frozenset()
     told_apart = alone or len(suspects) < facts.node_count

@@ -52,6 +52,13 @@ def same_before(facts: JobFacts, now: datetime) -> PastAttempt | None:
     return next(iter(_alike_before(facts, now)), None)
 
 
+def alike_before_progress(facts: JobFacts, now: datetime) -> PastAttempt | None:
+    """The last attempt before this one that failed in the same way, whether there was progress between them."""
+    before = islice(_recent(facts, now), 1, None)
+    own = (one for one in before if one.charged and not one.node_fault and not one.by_others)
+    return next((one for one in own if one.fingerprint == facts.current.fingerprint), None)
+
+
 def has_progressed(facts: JobFacts) -> bool:
     """Whether any attempt of the job is known to have made progress."""
     return any(attempt.progressed for attempt in (facts.current, *facts.past))
