@@ -30,6 +30,7 @@ from slurm_hooks.job.past_attempts import (
     lost_launchers,
     past,
 )
+from slurm_hooks.job.progress.failure_evidence import without_abort
 from slurm_hooks.job.resume.argument import filled
 from slurm_hooks.job.resume.environment import child_environment
 from slurm_hooks.job.step.node_watch import SKIP, SKIP_NEAR_LIMIT
@@ -217,6 +218,8 @@ class AttemptLoop:
             journal.add("proved", attempt=self._number, why=watch.proved)
             decision = JobDecision(next=Next.RESTART, why=watch.proved)
             return self._actions.act(decision, self._number, code=end.exit_code, tell=False)
+        if any(fault.fatal for fault in snapshot.faults or ()):
+            end = without_abort(end)
         left = checkpoints_left.left(self._job.checkpoints, attempt.choice)
         nodes = self._look.nodes
         addresses = {node.address: node.name for node in snapshot.nodes if node.address}
