@@ -92,15 +92,16 @@ def fault_then_kill_slurmctld(job: RunningJob) -> None:
 
 
 def done_then_kill_slurmctld(job: RunningJob) -> None:
-    """slurmctld knows that the job runs, and is killed when the launcher has recorded its success."""
+    """slurmctld has saved that the job runs, and is killed before it has saved that it has ended."""
     saved, up = job.box.path("/var/lib/slurm/ctld/job_state"), time.time()
     job.wait(lambda: saved.exists() and saved.stat().st_mtime > up, "the state in a file", 30)
     job.tell()
-    job.wait(lambda: any(event["event"] == "finish" for event in job.events()), "the success")
+    argv = ["squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={job.job_id}"]
+    job.wait(lambda: job.box.run(argv).stdout.startswith("COMPLET"), "its end")
     job.box.fault("controller", "slurmctld-killed")
     time.sleep(4.0)
     job.box.heal("controller", "slurmctld-killed")
-    time.sleep(_REGISTERS_S)  # until then it may show the job as RUNNING, or as COMPLETED
+    time.sleep(_REGISTERS_S)  # until then it shows the job as RUNNING, or as COMPLETED
 
 
 def fault_without_accounting(job: RunningJob) -> None:

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slurm_hooks.agent.fence.as_user import become
 from slurm_hooks.job.progress.ranks.flight_dump import PIPE, FlightDump
 from slurm_hooks.node import kernel_files
 from slurm_hooks.node.process_scan import uid_of
+from slurm_hooks.worker.as_user import become
 
 _WAIT_S = 1.5
 _MARGIN_S = 0.3
