@@ -49,7 +49,8 @@ def test_the_processes_with_gigabytes_of_the_gpus_memory_are_named() -> None:
 
 
 def test_a_process_of_the_job_is_known_by_its_environment(start: Start) -> None:
-    ours, others, none = ({"SLURM_JOB_ID": "7"}, {"SLURM_JOB_ID": "77"}, {})
+    ours, others = {"SLURM_JOB_ID": "7"}, {"SLURM_JOB_ID": "77"}
+    none: dict[str, str] = {}
     pids = [start(env) for env in (ours, others, none)]
     assert [is_of_others(Path("/proc"), pid, 7) for pid in pids] == [False, True, True]
 
