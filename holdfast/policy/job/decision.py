@@ -112,7 +112,7 @@ def _same_nodes(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecis
     if (
         facts.kind is FailureKind.USER
         and facts.most_ranks
-        and not failure_counts.has_progressed(facts)
+        and not failure_counts.may_have_progressed(facts)
     ):
         why = "user error: the same on most ranks, and no attempt has made progress"
         return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))

@@ -59,9 +59,9 @@ def alike_before_progress(facts: JobFacts, now: datetime) -> PastAttempt | None:
     return next((one for one in own if one.fingerprint == facts.current.fingerprint), None)
 
 
-def has_progressed(facts: JobFacts) -> bool:
-    """Whether any attempt of the job is known to have made progress."""
-    return any(attempt.progressed for attempt in (facts.current, *facts.past))
+def may_have_progressed(facts: JobFacts) -> bool:
+    """False if no attempt of the job has made progress, as far back as is known."""
+    return any(attempt.progressed is not False for attempt in (facts.current, *facts.past))
 
 
 def _alike_before(facts: JobFacts, now: datetime) -> list[PastAttempt]:
