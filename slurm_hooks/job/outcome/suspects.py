@@ -71,7 +71,7 @@ def is_of_most_ranks(found: Diagnosis, end: StepEnd, tasks: int) -> bool:
     exit code, and printed the cause as often. A second attempt would tell nothing that they do not."""
     if found.cause is None or end.ended_why:
         return False
-    failed = sum(_count(task.tasks) for task in _first_alike(end))
+    failed = sum(_count(task.tasks) for task in _first_alike(end) if not task.ending)
     lines = 1 + found.others.get(found.cause.signature.code, 0)
     return min(failed, lines) * 2 > max(2, tasks)
 

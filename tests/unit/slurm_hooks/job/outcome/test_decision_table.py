@@ -54,15 +54,18 @@ def ended(
     *,
     known: bool = True,
     failed: str = FAILED,
+    ended_after: int = 99,
     **more: Any,
 ) -> AttemptEnd:
-    """``known``: Slurm's options tell the node of each rank. ``failed``: srun's lines."""
+    """``known``: Slurm's options tell the node of each rank. ``failed``: srun's lines; ``ended_after``:
+    so many of them the step was ended."""
     output = [*lines.splitlines(), *failed.splitlines()]
     hosts = {rank: str(node) for rank, node in enumerate(nodes)}
     engine = Engine(rank_hosts=hosts if known else {})
     engine.feed("stderr", "".join(f"{line}\n" for line in output).encode())
     engine.end("stderr")
-    failures = tuple(filter(None, (task_failure_in(line, 1.0) for line in output)))
+    found = filter(None, (task_failure_in(line, 1.0) for line in output))
+    failures = tuple(replace(one, ending=at >= ended_after) for at, one in enumerate(found))
     end = StepEnd(
         status=1, started_at=0.0, ended_at=1.0, failures=failures, found=engine.diagnosis()
     )
@@ -144,6 +147,13 @@ def test_row_8_what_most_ranks_print_is_held_at_once() -> None:
     assert (held.next, "most ranks" in held.why) == (Next.HOLD, True)
     assert asked(ended("", PROGRESS), everywhere).next is Next.RESTART, "row 9: it has run before"
     assert asked(ended(line, PROGRESS, failed=ALL_FAILED, tasks=4)).next is Next.RESTART
+
+
+def test_row_8_tasks_that_were_told_to_exit_confirm_nothing() -> None:
+    """torchrun exits with 1 after a SIGTERM."""
+    line = TYPE_ERROR.removeprefix("[rank3]: ")
+    one = ended("\n".join([line] * 3), failed=ALL_FAILED, tasks=4, ended_after=1)
+    assert (one.most_ranks, asked(one).next) == (False, Next.RESTART)
 
 
 @pytest.mark.parametrize(
