@@ -87,7 +87,7 @@ class AgentIncidents:
             return ended
         # An Xid 13 or 31 says that the program failed on the GPU, and not whether the next attempt
         # fails, too.
-        own = ended.kind in (FailureKind.USER, FailureKind.PROGRAM)
+        own = ended.kind in (FailureKind.USER, FailureKind.PROGRAM, FailureKind.MEMORY)
         kind = ended.kind if own else FailureKind.UNKNOWN
         fingerprint = ended.fingerprint if ended.cause else f"xid:{first.code}"
         return replace(ended, kind=kind, suspects=frozenset(), fingerprint=fingerprint)
