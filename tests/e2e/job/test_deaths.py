@@ -43,6 +43,7 @@ _OF_THE_OUTPUT = {
     "torn-checkpoint",
     "unloadable-checkpoint",
     "segv-twice",
+    "type-error",
 }
 """What the output of a rank or a checkpoint decides: srun only reports an exit code or a signal, as for others."""
 
