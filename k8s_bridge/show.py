@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +14,11 @@ from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.kill_switches import described
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.text.wording import counted
+from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import SWITCH, BridgeConfig
 from k8s_bridge.kube.api import Kube, KubeNotFound
 from k8s_bridge.model.changes import Change, UpdateStatus
+from k8s_bridge.model.disruption import Disruption
 from k8s_bridge.model.node_mapping import kube_name
 from k8s_bridge.model.ownership import Origin
 from k8s_bridge.model.snapshot import KubeNode, is_cordoned_by_others
@@ -27,13 +29,17 @@ from k8s_bridge.planning.signals import Signals
 
 
 class Look(NamedTuple):
-    """One look at Slurm, with what the bridge needs for a plan. ``off``: a kill switch stops all actions."""
+    """One look at Slurm, with what the bridge needs for a plan. ``off``: a kill switch stops all actions.
+    ``pods``: the worker pods that Kubernetes ends. ``domains``: the nodes' leaf switches or blocks.
+    """
 
     slurm: Sequence[SlurmNode]
     kube: Kube
     policy: BridgeConfig
     switches: Sequence[str]
     off: bool
+    pods: Mapping[SlurmName, Disruption] = {}
+    domains: Mapping[SlurmName, str] = {}
 
 
 def look(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, path: Path) -> Look:
@@ -47,7 +53,7 @@ def show_plan(found: Look, *, as_json: bool) -> int:
     """The pending changes. Returns 1 if there are any, else 0."""
     now = datetime.now(timezone.utc)
     listed = found.kube.list_nodes()[0]
-    kube = Signals(found.policy).look(found.slurm, listed, now)
+    kube = Signals(found.policy).look(found.slurm, listed, now, found.pods, found.domains)
     planner = Planner(found.policy)
     changes = planner.plan(found.slurm, kube, now)
     rows = _rows(changes, found)

@@ -88,6 +88,15 @@ class Requests(Protocol):
         ...
 
 
+class Watches(Requests, Protocol):
+    """Requests, and watches of other objects than Nodes."""
+
+    def watch(self, path: str, version: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The type and the object of each event after ``version``, until the server ends the stream. A bookmark
+        has only a version. Raises ``KubeGone``."""
+        ...
+
+
 class Kube(Protocol):
     """The calls that the bridge makes. Each is bounded in time and raises a ``KubeError``."""
 

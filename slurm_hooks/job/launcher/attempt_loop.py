@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 
+from holdfast.policy.job.degraded_nodes import MoveLimits
 from holdfast.policy.job.facts import JobDecision, Next
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
@@ -186,7 +187,10 @@ class AttemptLoop:
             left,
             self._tools.signals.send,
             lambda job: idle_nodes(slurm, job, look.nodes),
-            self._tools.config.degraded_wait_s,
+            MoveLimits(
+                patience_s=self._tools.config.degraded_wait_s,
+                notice_s=self._tools.config.stop_notice_s,
+            ),
         )
 
     def _run_step(self, choice: Choice, hang: HangWatch) -> StepEnd:
@@ -203,7 +207,7 @@ class AttemptLoop:
             watch=self._watch,
             end_tasks=lambda steps: self._actions.end_tasks(self._number, steps),
             poll_s=config.poll_s,
-            skip_looks=SKIP_NEAR_LIMIT if self._job.before_limit else SKIP,
+            skip_looks=self._skip_looks,
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._look.nodes),
             on_terminated=lambda: journal.add("terminated", attempt=self._number),
@@ -231,6 +235,11 @@ class AttemptLoop:
             whole=end.whole,
         )
         return end
+
+    def _skip_looks(self) -> int:
+        if self._degraded.hurries:
+            return 0
+        return SKIP_NEAR_LIMIT if self._job.before_limit else SKIP
 
     def _listen(self, listener: Listener, hang: HangWatch, evidence: FailureEvidence) -> None:
         hang.listen(listener)
@@ -262,7 +271,7 @@ class AttemptLoop:
         if not fatal:
             self._proved = self._proved or self._search.proved(time.monotonic() - self._step_began)
             why = self._proved or self._limit.look(snapshot.job, time.time())
-            why = why or self._degraded.look(snapshot, time.monotonic())
+            why = why or self._degraded.look(snapshot, time.monotonic(), time.time())
             return why or (self._hang.look(snapshot.job, time.monotonic()) if self._hang else "")
         if self._evidence:
             self._evidence.lost = frozenset(fault.node for fault in fatal if fault.is_gone)

@@ -34,7 +34,8 @@ def test_every_built_in_rule_observes_and_looks_at_one_thing() -> None:
         assert rule.mode is RuleMode.OBSERVE
         assert rule.about
         assert not rule.condition.startswith(MIRRORS)
-        assert bool(rule.condition) + bool(rule.taint) == (rule.name != "node-gone")
+        looked_at = (rule.condition, rule.taint, rule.pod)
+        assert sum(map(bool, looked_at)) == (rule.name != "node-gone")
     assert all(condition.startswith(MIRRORS) for condition in CONDITIONS)
 
 
