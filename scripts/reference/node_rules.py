@@ -11,8 +11,9 @@ _HEAD = """\
 
 <!-- Written by scripts/docs_reference from k8s_bridge/rules/catalogue.py. Edit that. -->
 
-A rule drains a node in Slurm for what Kubernetes shows of it: a condition or a taint of its Node, or
-a condition of its worker pod. Every rule below is in mode `observe` until the configuration raises it:
+A rule drains a node in Slurm for what Kubernetes shows of it: a condition or a taint of its Node,
+or a condition of its worker pod. Every rule below is in mode `observe` until the configuration
+raises it:
 
 ```yaml
 bridge:
