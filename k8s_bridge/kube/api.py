@@ -89,7 +89,11 @@ class Requests(Protocol):
 
 
 class Watches(Requests, Protocol):
-    """Requests, and watches of other objects than Nodes."""
+    """Requests, lists and watches of other objects than Nodes."""
+
+    def listed(self, path: str, query: Mapping[str, str], word: str) -> dict[str, Any]:
+        """One page of a list; without its items where ``word`` is in none of them."""
+        ...
 
     def watch(self, path: str, version: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The type and the object of each event after ``version``, until the server ends the stream. A bookmark

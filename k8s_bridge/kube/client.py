@@ -34,7 +34,7 @@ from k8s_bridge.kube.api import (
     KubeUnavailable,
     WatchEvent,
 )
-from k8s_bridge.kube.decode import decode
+from k8s_bridge.kube.decode import decode, decode_if
 from k8s_bridge.kube.pages import pages
 from k8s_bridge.kube.protobuf import messages
 from k8s_bridge.kube.protobuf.fields import Incomplete, UnknownForm
@@ -193,6 +193,12 @@ class KubeApi:
             query = {"fieldManager": FIELD_MANAGER, **(query or {})}
         forms = Forms(_MERGE) if method == "PATCH" else _PLAIN
         return self._call(method, path, query, body, forms)
+
+    def listed(self, path: str, query: Mapping[str, str], word: str) -> dict[str, Any]:
+        """One page of a list of other objects than Nodes, in JSON."""
+        with self._answer("GET", path, query) as response:
+            found: dict[str, Any] = decode_if(response.data, word.encode())
+            return found
 
     def watch(self, path: str, version: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """One stream of changes of other objects than Nodes, in JSON."""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 ABSENT = "absent"
 """In ``Rule.bad``: the Node has no such condition."""
 STATUSES = ("True", "False", "Unknown", ABSENT)
+SHORTEST_S = 600.0
+"""So much time have jobs from the begin of the signal on, if the machine is not stopped before."""
 GONE = "node-gone"
 """Name of the rule for Nodes that were deleted."""
 
@@ -45,7 +47,8 @@ class Rule:
     where the signal comes from, one clause.
 
     ``jobs``: what running jobs do. The machine is stopped at the time that the signal names, else ``notice_s``
-    after it began, else at an unknown time; jobs have left ``reserve_s`` earlier.
+    after it began, else at an unknown time; jobs have left ``reserve_s`` earlier, but have ``SHORTEST_S`` if the
+    machine runs so long.
     """
 
     name: str
@@ -88,7 +91,9 @@ class Rule:
             named = node.disruption.until
         if named is None and self.notice_s is not None and since is not None:
             named = since + self.notice_s
-        return None if named is None else named - self.reserve_s
+        if named is None or since is None:
+            return named
+        return max(named - self.reserve_s, min(named, since + SHORTEST_S))
 
     def shown(self, node: KubeNode) -> str:
         """What the Node shows, for people."""

@@ -14,9 +14,9 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.feature import RepeatedStep
-from k8s_bridge.kube.api import KubeGone, Requests, Watches
+from k8s_bridge.kube.api import KubeGone, Watches
 from k8s_bridge.kube.pages import pages
-from k8s_bridge.model.disruption import Disruption, disruption_of
+from k8s_bridge.model.disruption import CONDITION, Disruption, disruption_of
 from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.rules.settings import effective
 
@@ -33,7 +33,7 @@ def path_of(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-def read(api: Requests, namespace: str) -> tuple[Found, str]:
+def read(api: Watches, namespace: str) -> tuple[Found, str]:
     """The pods of the namespace that end now, and the version from which to watch. Raises ``KubeError``.
 
     Those of them that are no worker pods have the name of no Slurm node, and matter to nobody.
@@ -41,7 +41,7 @@ def read(api: Requests, namespace: str) -> tuple[Found, str]:
     found: dict[SlurmName, Disruption] = {}
     version = ""
     path = path_of(namespace)
-    for page in pages(lambda query: api.request("GET", path, query), {"limit": str(PAGE)}):
+    for page in pages(lambda query: api.listed(path, query, CONDITION), {"limit": str(PAGE)}):
         version = str((page.get("metadata") or {}).get("resourceVersion", ""))
         for pod in page.get("items") or ():
             each = disruption_of(pod)
@@ -50,7 +50,7 @@ def read(api: Requests, namespace: str) -> tuple[Found, str]:
     return found, version
 
 
-def ending(api: Requests, policy: BridgeConfig) -> Found:
+def ending(api: Watches, policy: BridgeConfig) -> Found:
     """The worker pods that end now, if this configuration asks for them. Raises ``KubeError``."""
     return read(api, policy.worker_pods_namespace)[0] if is_wanted(policy) else {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -66,6 +66,12 @@ class RuleCluster(FakeCluster):
                 }
             )
         self.kube._touch(f"computeinstance-{i}")
+
+    def ends_pods(self, which: Iterable[int]) -> None:
+        """Kubernetes ends the worker pods of these nodes, and of no others."""
+        at = self.clock.now.timestamp()
+        ends = Disruption(reason="DeletionByTaintManager", since=at, until=at + 30)
+        self.pods = {self.node(i).name: ends for i in which}
 
     def label(self, key: str, value: str, i: int = 0) -> None:
         self.kube.raw[f"computeinstance-{i}"]["metadata"].setdefault("labels", {})[key] = value

@@ -61,6 +61,19 @@ def test_a_deadline_in_a_message(text: str, hours: float | None) -> None:
     assert not view.same_content(replace(view, deadlines=((NEBIUS, 1.0),)))
 
 
+@pytest.mark.parametrize(
+    ("minutes", "until_minutes"), [(120, 60), (40, 10), (65, 10), (8, 8), (-5, -5)]
+)
+def test_the_hour_before_is_given_up_where_the_deadline_is_near(
+    minutes: int, until_minutes: int
+) -> None:
+    deadline = NOON + timedelta(minutes=minutes)
+    cluster = RuleCluster(draining("nebius-maintenance"))
+    cluster.show(NEBIUS, "True", says=f"deadline is {deadline:%Y-%m-%dT%H:%M:%SZ}")
+    cluster.settle()
+    assert leave(cluster) == Leave(AT + until_minutes * 60)
+
+
 def test_without_a_deadline_jobs_leave_at_their_next_checkpoint() -> None:
     cluster = RuleCluster(draining("nebius-maintenance"))
     cluster.show(NEBIUS, "True", says="soon")
