@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from holdfast.errors import UsageError
 from k8s_bridge.config import BridgeConfig
@@ -20,60 +14,17 @@ from k8s_bridge.endpoints.metrics import BridgeMetrics
 from k8s_bridge.endpoints.passes import Pass
 from k8s_bridge.endpoints.telemetry import asked_by
 from k8s_bridge.model.changes import UpdateStatus
+from tests.unit.k8s_bridge.endpoints.otlp_receiver import Receiver, running
 
 S = 1_000_000_000
-FORMS: dict[str, Any] = {
-    "/v1/traces": ExportTraceServiceRequest,
-    "/v1/metrics": ExportMetricsServiceRequest,
-}
-
-
-class Receiver(ThreadingHTTPServer):
-    """Keeps what it receives, decoded. ``status``: what it answers."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.got: list[tuple[str, Any]] = []
-        self.status = 200
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-    def spans(self) -> list[Any]:
-        traces = [one for path, one in self.got if path == "/v1/traces"]
-        return [s for t in traces for r in t.resource_spans for c in r.scope_spans for s in c.spans]
-
-    def metrics(self) -> dict[str, Any]:
-        sent = [one for path, one in self.got if path == "/v1/metrics"]
-        scopes = [c for one in sent for r in one.resource_metrics for c in r.scope_metrics]
-        return {metric.name: metric for scope in scopes for metric in scope.metrics}
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
-        assert self.headers["Content-Type"] == "application/x-protobuf"
-        message = FORMS[self.path]()
-        message.ParseFromString(body)
-        self.server.got.append((self.path, message))
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with Receiver() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with running() as server:
         yield server
-        server.shutdown()
 
 
 def send(endpoint: str, metrics: BridgeMetrics, *passes: Pass) -> None:
