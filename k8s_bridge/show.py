@@ -26,6 +26,7 @@ from k8s_bridge.names import FIELD_MANAGER
 from k8s_bridge.planning.plan import plan
 from k8s_bridge.planning.planner import Planner
 from k8s_bridge.planning.signals import Signals
+from k8s_bridge.rules.rule import Rule
 
 
 class Look(NamedTuple):
@@ -182,6 +183,8 @@ def _undo(view: KubeNode) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Rule):
+        return value.name
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)

@@ -11,6 +11,10 @@ import pytest
 
 from holdfast.vocabulary import SlurmName
 from k8s_bridge import show
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.model.disruption import Disruption
+from k8s_bridge.rules.rule import RuleMode
+from k8s_bridge.rules.settings import BridgeBudget, RuleSettings
 from tests.unit.k8s_bridge.fake_cluster import AGENT, FakeCluster
 
 W0 = SlurmName("worker-0")
@@ -84,6 +88,26 @@ def test_the_plan_of_a_worker_that_moved_is_that_of_the_bridge(
     cluster.slurm.clear_drain(W0)
     rows = planned(cluster, tmp_path, capsys)
     assert ("computeinstance-0", "Release") in [(row["node"], row["change"]) for row in rows]
+
+
+def test_a_worker_pod_that_ends_and_the_switches_are_in_the_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = (RuleSettings(use="worker-pod-disrupted", mode=RuleMode.DRAIN),)
+    limits = BridgeBudget(max_nodes=9, incident_share=1, domain_share=0.5)
+    cluster = FakeCluster(
+        3, BridgeConfig(worker_pods_namespace="slurm", rules=rules, budget=limits)
+    )
+    cluster.settle()
+    ends = Disruption(reason="PreemptionByScheduler", since=1.0, until=301.0)
+    names = [SlurmName(f"worker-{i}") for i in range(3)]
+    look = looked(cluster, tmp_path)._replace(
+        pods=dict.fromkeys(names[:2], ends), domains=dict.fromkeys(names, "leaf0")
+    )
+    assert show.show_plan(look, as_json=True) == 1
+    rows = json.loads(capsys.readouterr().out)
+    drains = [(r["slurm"], r["rule"], r["until"]) for r in rows if r["change"] == "DrainInSlurm"]
+    assert drains == [("worker-0", "worker-pod-disrupted", 300)], "half of leaf0 is one node"
 
 
 @pytest.mark.parametrize("name", ["worker-0", "computeinstance-0"])
