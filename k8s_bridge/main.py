@@ -54,8 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             look = show.look(parts.slurm, parts.kube, parts.policy, path)
             domains = topology(parts)
             domains.refresh()
-            pods = disruptions.ending(parts.kube, parts.policy)
-            look = look._replace(pods=pods, domains=domains.domains)
+            pod = show.slurm_name(look, arguments.node) if arguments.node else ""
+            if pod or not arguments.node:
+                look = look._replace(pods=disruptions.ending(parts.kube, parts.policy, pod))
+            look = look._replace(domains=domains.domains)
             if arguments.node:
                 return show.show_node(look, arguments.node, as_json=arguments.json)
             return show.show_plan(look, as_json=arguments.json)

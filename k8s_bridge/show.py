@@ -128,6 +128,11 @@ def show_node(found: Look, name: str, *, as_json: bool) -> int:
     return 0
 
 
+def slurm_name(found: Look, name: str) -> str:
+    """The name in Slurm of the node with that name in Slurm or in Kubernetes; empty: Slurm knows none."""
+    return next((n.name for n in found.slurm if name in (n.name, kube_name(n, found.policy))), "")
+
+
 def node_report(found: Look, name: str) -> dict[str, Any] | None:
     """The Kubernetes side of the node with that name in Slurm or in Kubernetes. None: neither knows it."""
     policy = found.policy
@@ -150,7 +155,8 @@ def node_report(found: Look, name: str) -> dict[str, Any] | None:
     if view is None:
         return report
     claims = [n for n in found.slurm if kube_name(n, policy) == view.name]
-    changes = plan(claims, [view], policy, datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc)
+    changes = plan(claims, [_with_rules(view, found, now)], policy, now)
     return {
         **report,
         "claimed_by": [n.name for n in claims],
@@ -162,6 +168,21 @@ def node_report(found: Look, name: str) -> dict[str, Any] | None:
         "changes": _rows(changes, found),
         "how_to_uncordon": _undo(view),
     }
+
+
+def _with_rules(view: KubeNode, found: Look, now: datetime) -> KubeNode:
+    """The Node with the rules that hold for it. All Nodes are read only if a drain may follow, which depends
+    on how many others it would follow for too.
+    """
+
+    def look(views: Sequence[KubeNode]) -> KubeNode:
+        shown = Signals(found.policy).look(found.slurm, views, now, found.pods, found.domains)
+        return next((each for each in shown if each.name == view.name), view)
+
+    alone = look([view])
+    if not any(not cause.withheld for cause in alone.causes):
+        return alone
+    return look(found.kube.list_nodes()[0])
 
 
 def _cordoned_by(view: KubeNode) -> str:

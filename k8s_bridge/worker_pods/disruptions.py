@@ -33,26 +33,30 @@ def path_of(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-def read(api: Watches, namespace: str) -> tuple[Found, str]:
-    """The pods of the namespace that end now, and the version from which to watch. Raises ``KubeError``.
+def read(api: Watches, namespace: str, pod: str = "") -> tuple[Found, str]:
+    """The pods of the namespace (or the one of that name) that end now, and the version from which to watch.
+    Raises ``KubeError``.
 
     Those of them that are no worker pods have the name of no Slurm node, and matter to nobody.
     """
     found: dict[SlurmName, Disruption] = {}
     version = ""
     path = path_of(namespace)
-    for page in pages(lambda query: api.listed(path, query, CONDITION), {"limit": str(PAGE)}):
+    query = {"limit": str(PAGE), **({"fieldSelector": f"metadata.name={pod}"} if pod else {})}
+    for page in pages(lambda query: api.listed(path, query, CONDITION), query):
         version = str((page.get("metadata") or {}).get("resourceVersion", ""))
-        for pod in page.get("items") or ():
-            each = disruption_of(pod)
+        for item in page.get("items") or ():
+            each = disruption_of(item)
             if each is not None:
-                found[_name(pod)] = each
+                found[_name(item)] = each
     return found, version
 
 
-def ending(api: Watches, policy: BridgeConfig) -> Found:
-    """The worker pods that end now, if this configuration asks for them. Raises ``KubeError``."""
-    return read(api, policy.worker_pods_namespace)[0] if is_wanted(policy) else {}
+def ending(api: Watches, policy: BridgeConfig, pod: str = "") -> Found:
+    """The worker pods (or the one of that name) that end now, if this configuration asks for them. Raises
+    ``KubeError``.
+    """
+    return read(api, policy.worker_pods_namespace, pod)[0] if is_wanted(policy) else {}
 
 
 def is_wanted(policy: BridgeConfig) -> bool:

@@ -128,6 +128,8 @@ def test_a_pod_that_kubernetes_ends_is_seen_with_the_time_of_its_end(workers: Wo
         assert begun + 590 <= found.until <= time.time() + 610
         assert woken.is_set(), "the bridge's loop does not wait for its next look"
         assert ending(workers.kube, workers.policy) == watched.found()
+        assert ending(workers.kube, workers.policy, victim) == watched.found()
+        assert ending(workers.kube, workers.policy, "worker-0") == {}
     finally:
         workers.root.request("DELETE", f"{PODS}/{victim}", {"gracePeriodSeconds": "0"})
     until(lambda: not watched.found())

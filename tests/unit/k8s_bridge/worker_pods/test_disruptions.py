@@ -86,6 +86,11 @@ class Api:
     def listed(self, path: str, query: Mapping[str, str], word: str) -> Json:
         assert (path, word) == ("/api/v1/namespaces/slurm/pods", "DisruptionTarget")
         assert query["limit"] == "100"
+        name = query.get("fieldSelector", "").removeprefix("metadata.name=")
+        if name:
+            items = [pod for page in self.pages for pod in page["items"]]
+            found = [pod for pod in items if pod["metadata"]["name"] == name]
+            return {"metadata": {"resourceVersion": "10"}, "items": found}
         return self.pages["continue" in query]
 
     def watch(self, path: str, version: str) -> Iterator[tuple[str, Json]]:
@@ -144,7 +149,10 @@ def test_pods_are_read_only_where_a_rule_looks_at_them() -> None:
     assert not is_wanted(BridgeConfig())
     assert not is_wanted(BridgeConfig(worker_pods_namespace="slurm", rules=off))
     assert ending(Api(), BridgeConfig()) == {}
-    assert ending(Api(), BridgeConfig(worker_pods_namespace="slurm")).keys() == {"w-1"}
+    wanted = BridgeConfig(worker_pods_namespace="slurm")
+    assert ending(Api(), wanted).keys() == {"w-1"}
+    assert ending(Api(), wanted, "w-1").keys() == {"w-1"}
+    assert ending(Api(), wanted, "w-0") == {}
 
 
 def test_the_rule_needs_to_know_where_the_pods_are() -> None:
