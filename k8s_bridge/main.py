@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.console import complain
@@ -51,13 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.plan or arguments.node:
             parts = service.compose(path)
-            look = show.look(parts.slurm, parts.kube, parts.policy, path)
-            domains = topology(parts)
-            domains.refresh()
-            pod = show.slurm_name(look, arguments.node) if arguments.node else ""
-            if pod or not arguments.node:
-                look = look._replace(pods=disruptions.ending(parts.kube, parts.policy, pod))
-            look = look._replace(domains=domains.domains)
+            look = _look(parts, path, arguments.node)
             if arguments.node:
                 return show.show_node(look, arguments.node, as_json=arguments.json)
             return show.show_plan(look, as_json=arguments.json)
@@ -66,6 +61,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         for line in str(error).splitlines():
             complain(f"holdfast bridge: {line}")
         return 2
+
+
+def _look(parts: service.Parts, path: Path, node: str | None) -> show.Look:
+    """Both sides, and what the rules need besides; of ``node`` alone, if it is given."""
+    look = show.look(parts.slurm, parts.kube, parts.policy, path)
+    domains = topology(parts)
+    domains.refresh()
+    pod = show.slurm_name(look, node) if node else ""
+    pods = disruptions.ending(parts.kube, parts.policy, pod) if pod or not node else {}
+    return look._replace(domains=domains.domains, pods=pods)
 
 
 def topology(parts: service.Parts) -> Topology:

@@ -141,7 +141,9 @@ def test_before_its_machine_is_stopped_a_job_leaves_with_a_new_checkpoint(
 ) -> None:
     attempt = Attempt()
     attempt.idle = 0
+    assert not attempt.nodes.hurries
     assert attempt.look(stopped(500)) == ""
+    assert attempt.nodes.hurries
     assert attempt.sent == [signal.SIGUSR1], "also where no other node is free"
     assert "the machine is stopped at" in capsys.readouterr().err
     attempt.newest = 120
