@@ -70,6 +70,7 @@ class Disruptions:
     def __init__(self, api: Watches, namespace: str, changed: Callable[[], object]):
         self._api, self._namespace, self._changed = api, namespace, changed
         self._found: Found = {}
+        self._version = ""
         self._thread = RepeatedStep(
             "disruptions", lambda: self.follow(), PAUSE_S, "worker pods cannot be watched"
         )
@@ -88,22 +89,31 @@ class Disruptions:
         self._thread.stop()
 
     def follow(self) -> None:
-        """List, then watch until the version expires. Raises ``KubeError``."""
-        listed, version = read(self._api, self._namespace)
-        self._set(listed)
+        """List, then watch until the version expires. After any other error, it goes on where it was. Raises
+        ``KubeError``.
+        """
+        if not self._version:
+            listed, self._version = read(self._api, self._namespace)
+            self._set(listed)
         while not self._thread.is_stopped:
             begun = time.monotonic()
             try:
-                for kind, pod in self._api.watch(path_of(self._namespace), version):
-                    version = str((pod.get("metadata") or {}).get("resourceVersion", "")) or version
-                    self._apply(kind, pod)
-                    if self._thread.is_stopped:
-                        return
+                self._watch()
             except KubeGone as error:
                 log.info("the watch of worker pods expired: listing again", why=error)
+                self._version = ""
                 return
             if time.monotonic() - begun < 1:
                 return  # a server that ends every stream at once is not to be hammered
+
+    def _watch(self) -> None:
+        """One stream, until the server ends it."""
+        for kind, pod in self._api.watch(path_of(self._namespace), self._version):
+            version = str((pod.get("metadata") or {}).get("resourceVersion", ""))
+            self._version = version or self._version
+            self._apply(kind, pod)
+            if self._thread.is_stopped:
+                return
 
     def _apply(self, kind: str, pod: Mapping[str, object]) -> None:
         if kind == "BOOKMARK":

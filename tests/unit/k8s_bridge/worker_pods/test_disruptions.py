@@ -132,15 +132,27 @@ def test_a_version_that_has_expired_ends_the_watch_and_changes_nothing() -> None
     assert watched.found().keys() == {"w-1"}
 
 
-def test_a_silent_api_server_changes_nothing() -> None:
+def test_a_silent_api_server_changes_nothing_and_the_watch_goes_on_where_it_was() -> None:
     class Silent(Api):
-        def watch(self, path: str, version: str) -> Iterator[tuple[str, Json]]:
-            raise KubeUnavailable("no answer")
+        silent = True
 
-    watched = Disruptions(Silent(), "slurm", lambda: None)
+        def watch(self, path: str, version: str) -> Iterator[tuple[str, Json]]:
+            if self.silent:
+                self.asked.append(version)
+                yield "BOOKMARK", {"metadata": {"resourceVersion": "15"}}
+                raise KubeUnavailable("no answer")
+            yield from super().watch(path, version)
+
+    api = Silent([("DELETED", pod("w-1", "Evicted"))])
+    watched = Disruptions(api, "slurm", lambda: None)
     with pytest.raises(KubeUnavailable):
         watched.follow()
     assert watched.found().keys() == {"w-1"}
+    api.silent = False
+    api.pages = []  # ten thousand pods are not listed again
+    watched.follow()
+    assert api.asked == ["10", "15"]
+    assert not watched.found()
 
 
 def test_pods_are_read_only_where_a_rule_looks_at_them() -> None:
