@@ -91,7 +91,7 @@ def test_a_job_leaves_before_its_machine_is_stopped(clean_box: Box) -> None:
     node = job.nodes()[1]
     stop = time.time() + 300
     try:
-        _maintenance(box, node, "True", stop + _NEBIUS_RESERVE_S)
+        _maintenance(box, node, "True", stop)
         cluster.wait_for(lambda: cluster.drained(box, node), f"{node} drained", 20)
         assert f"jobs=leave until={int(stop) // 5 * 5}" in cluster.reason(box, node)
         job.wait_state("COMPLETED", 60)
@@ -103,10 +103,6 @@ def test_a_job_leaves_before_its_machine_is_stopped(clean_box: Box) -> None:
     assert "step_7.pt" in log
     assert (job.restarts, "work lost" in log) == (1, False)
     cluster.wait_for(lambda: cluster.in_service(box, node), f"{node} in service again", 20)
-
-
-_NEBIUS_RESERVE_S = 3600
-"""Nebius asks that jobs end an hour before the deadline."""
 
 
 def _maintenance(box: Box, node: str, status: str, deadline: float) -> None:
