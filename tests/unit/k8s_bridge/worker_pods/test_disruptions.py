@@ -128,8 +128,12 @@ def test_a_pod_that_is_replaced_under_its_name_is_not_disrupted() -> None:
 
 
 def test_a_version_that_has_expired_ends_the_watch_and_changes_nothing() -> None:
-    watched, _ = follow(Api())
+    api = Api()
+    watched, _ = follow(api)
     assert watched.found().keys() == {"w-1"}
+    api.pages = [{"metadata": {"resourceVersion": "30"}, "items": [pod("w-7", "Evicted")]}]
+    watched.follow()
+    assert watched.found().keys() == {"w-7"}, "listed again"
 
 
 def test_a_silent_api_server_changes_nothing_and_the_watch_goes_on_where_it_was() -> None:
