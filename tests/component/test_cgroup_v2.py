@@ -62,10 +62,18 @@ def test_the_processes_of_a_job_are_found_by_their_cgroup(
 ) -> None:
     root = roots.ensure(release, cache(), print)
     (tmp_path / "machine").mkdir()
-    spaces = "unshare --mount --pid --net --uts --ipc --fork --kill-child --mount-proc".split()
+    spaces = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"]
     inside = ["bash", str(HERE / "machine.sh"), str(group), str(tmp_path / "machine"), str(root)]
     done = subprocess.run(
-        [*spaces, "--propagation=private", "--", *inside, str(TREE), str(HERE / "look.py")],
+        [
+            *spaces,
+            "--mount-proc",
+            "--propagation=private",
+            "--",
+            *inside,
+            str(TREE),
+            str(HERE / "look.py"),
+        ],
         env={**os.environ, **shim(tmp_path)},
         capture_output=True,
         text=True,

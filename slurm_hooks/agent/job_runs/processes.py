@@ -3,9 +3,10 @@
 Runs only inside a contained worker: reading a process's environment takes a lock of its memory,
 which a process stuck in the driver may hold for ever.
 
-A process belongs to a job by its cgroup (``…/job_4711/…`` or ``…/SLUID/step_0/…``, which only
-slurmstepd creates, and whose slurmstepd tells the job of a SLUID); if Slurm uses no cgroups, by SLURM_JOB_ID in its initial environment. Users can forge the environment, so a
-process is killed only if it also runs as the job's user, and never if that user is root.
+A process belongs to a job by its cgroup, which only slurmstepd creates: ``…/job_4711/…``, or
+``…/SLUID/step_0/…``, and a slurmstepd there tells the job. If Slurm uses no cgroups, by SLURM_JOB_ID in
+its initial environment. Users can forge the environment, so a process is killed only if it also runs as
+the job's user, and never if that user is root.
 """
 
 from __future__ import annotations

@@ -20,4 +20,4 @@ found = [
     }
     for one in scan(PROC)
 ]
-print(json.dumps({"processes": found, "steps": sorted(slurmstepds.steps(PROC))}))
+sys.stdout.write(json.dumps({"processes": found, "steps": sorted(slurmstepds.steps(PROC))}) + "\n")

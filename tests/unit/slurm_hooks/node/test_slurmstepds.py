@@ -50,7 +50,8 @@ def test_steps_are_found_by_their_slurmstepds(tmp_path: Path) -> None:
         ("0 0 0 0", "0::/user.slice/user-2002.slice/user@2002.service/job_47/step_0"),
     ],
     ids=["a user's process", "a set-user-ID program", "sudo in another job", "with a cgroup below it",
-         "sudo in another job, cgroup v1", "sudo in a job of 26.05", "sudo in a task", "sudo in a login", "sudo in a user's own cgroup"],
+         "sudo in another job, cgroup v1", "sudo in a job of 26.05", "sudo in a task",
+         "sudo in a login", "sudo in a user's own cgroup"],
 )  # fmt: skip
 def test_a_title_that_a_user_chose_is_no_slurmstepd(tmp_path: Path, uids: str, cgroup: str) -> None:
     """bob runs it on the node that has lost alice's job 47."""
