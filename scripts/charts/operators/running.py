@@ -52,7 +52,9 @@ class Running:
         end = time.monotonic() + _WAIT_S
         while not happened():
             if self._child.poll() is not None:
-                raise NotHeld(f"{self._name} ended with status {self._child.returncode}{self._why()}")
+                raise NotHeld(
+                    f"{self._name} ended with status {self._child.returncode}{self._why()}"
+                )
             if time.monotonic() > end:
                 raise NotHeld(
                     f"{self._name} did not make {what} within {_WAIT_S:.0f} s{self._why()}"
