@@ -152,11 +152,17 @@ class Beside(Strangers):
         self._theirs.look()
 
     def _operator(self, worker: SlurmName, machine: str) -> bool:
-        before = self._node(worker)
+        """Once a round it looks at all of them. Did it change one?"""
+        before = self.slurm.by_name
+        if worker != min(before):
+            return False
         self._theirs.look()
         self.check()
-        after = self._node(worker)
-        return (before.drained_flag, before.reason) != (after.drained_flag, after.reason)
+        after = self.slurm.by_name
+        return any(
+            (node.drained_flag, node.reason) != (after[name].drained_flag, after[name].reason)
+            for name, node in before.items()
+        )
 
     def _move(self, worker: SlurmName, machine: str, to: str) -> None:
         super()._move(worker, machine, to)
