@@ -85,5 +85,6 @@ def test_the_processes_of_a_job_are_found_by_their_cgroup(
     assert {(1, "batch"), (1, "0")} <= {tuple(step) for step in found["steps"]}
     (task,) = [one for one in found["processes"] if one["command"].startswith("/usr/bin/sleep")]
     assert (task["job"], task["step"]) == (1, "0")
-    assert re.search(rf"/{NAMES[release]}/step_0$", task["path"])
+    (path,) = task["paths"]
+    assert re.search(rf"/{NAMES[release]}/step_0$", path)
     assert all(one["by_cgroup"] and one["job"] == 1 for one in found["processes"])

@@ -16,7 +16,7 @@ found = [
         "step": one.step,
         "by_cgroup": one.by_cgroup,
         "command": one.command,
-        "path": step_cgroup.find((PROC / str(one.pid) / "cgroup").read_text()).path,
+        "paths": [path.path for path in step_cgroup.each((PROC / f"{one.pid}/cgroup").read_text())],
     }
     for one in scan(PROC)
 ]

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # One machine with slurmctld and slurmd, whose cgroups are of version 2 alone. $1: a group of the host's tree of version
 # 2, $2: a scratch folder, $3: Slurm's root, $4: the tree of Holdfast, $5: LOOK.py of the test. It prints what that
 # prints while a job runs.

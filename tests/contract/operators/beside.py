@@ -28,12 +28,13 @@ WITHOUT = {"human_drains_without_a_reason", "quarantine_begins", "quarantine_end
 class Operator(Protocol):
     """Another project's program, which runs."""
 
-    reasons: tuple[str, ...]
-    """The starts of its reasons."""
-    overwrites: bool
-    """Does it drain on top of a person's drain?"""
-    steps: Mapping[str, Callable[[Strangers], None]]
-    """What others do that only this operator reacts to."""
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The starts of its reasons."""
+
+    @property
+    def steps(self) -> Mapping[str, Callable[[Strangers], None]]:
+        """What others do that only this operator reacts to."""
 
     def look(self) -> None:
         """Lets it look at everything, and waits until it has nothing to do."""

@@ -129,7 +129,7 @@ class Manager:
             )
             time.sleep(0.05)
 
-    def wait(self, what: str, happened: Callable[[], bool]) -> None:
+    def wait(self, what: str, happened: Callable[[], object]) -> None:
         end = time.monotonic() + _WAIT_S
         while not happened():
             ended = self._running[1].poll() is not None or time.monotonic() > end

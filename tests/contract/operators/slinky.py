@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +28,6 @@ class Slinky:
     """The manager, with a NodeSet ``worker`` whose pods the test binds to Nodes, as no scheduler runs."""
 
     reasons = ("slurm-operator: ",)
-    overwrites = False
     steps: Mapping[str, Callable[[Strangers], None]] = MappingProxyType({})
 
     def __init__(
@@ -49,9 +49,7 @@ class Slinky:
             controller="nodeset-controller",
         )
         for i in range(WORKERS):
-            self._manager.wait(
-                f"no pod worker-{i}", lambda name=f"worker-{i}": bool(self._pod(name))
-            )
+            self._manager.wait("no pod", partial(self._pod, f"worker-{i}"))
 
     def close(self) -> None:
         self._manager.close()

@@ -8,7 +8,7 @@ leads to maintenance too.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,12 @@ class Soperator:
     """The program, with pods of workers that the test binds to Nodes."""
 
     reasons = ("[compute_maintenance] ",)
-    overwrites = True
 
     def __init__(
         self, program: Path, server: ApiServer, slurm: ManySlurmNodes, key: bytes, folder: Path
     ):
         self._server = server
-        self.steps: dict[str, Callable[[Strangers], None]] = {
+        self.steps: Mapping[str, Callable[[Strangers], None]] = {
             "maintenance_begins": lambda world: _show(world, "True"),
             "maintenance_ends": lambda world: _show(world, "False"),
         }
