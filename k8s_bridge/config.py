@@ -11,11 +11,13 @@ from pathlib import Path
 from holdfast.config.bounds import within
 from holdfast.text.wording import did_you_mean
 from holdfast.vocabulary import NodeState
+from k8s_bridge.rules.rule import RuleMode
 from k8s_bridge.rules.settings import BridgeBudget, RuleSettings
 from k8s_bridge.state_table import ISOLATABLE, Isolation
 
 SWITCH = "bridge"
 """``/etc/holdfast/off/bridge`` (or ``off/all``): the bridge reports only and takes no action."""
+_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[\w./-]*)?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -145,6 +147,11 @@ class BridgeConfig:
     """
     page_names: tuple[str, ...] = ()
     """Host names under which the page may be asked for, besides localhost and IP addresses: those of a proxy."""
+    otlp_endpoint: str = ""
+    """Send traces and metrics to this OpenTelemetry receiver over OTLP/HTTP, such as
+    `http://collector:4318`. Empty: where `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere. Needs
+    `holdfast[otel]`.
+    """
     log_format: LogFormat = LogFormat.TEXT
 
     def __post_init__(self) -> None:
@@ -162,6 +169,11 @@ class BridgeConfig:
             raise ValueError(
                 f"worker_pods_namespace must be the name of a namespace, got {self.worker_pods_namespace!r}"
             )
+        _check_pod_rules(self)
+        if self.otlp_endpoint and not _URL.fullmatch(self.otlp_endpoint):
+            raise ValueError(
+                f"otlp_endpoint must be http://HOST:PORT or https://HOST:PORT, got {self.otlp_endpoint!r}"
+            )
         if not self.slurm_user:
             raise ValueError("slurm_user must not be empty")
         if self.join is Join.TABLE and not self.nodes:
@@ -173,6 +185,16 @@ class BridgeConfig:
         twice = _first_twice(self.nodes.values())
         if twice:
             raise ValueError(f"nodes names the Kubernetes Node {twice!r} twice")
+
+
+def _check_pod_rules(config: BridgeConfig) -> None:
+    if config.worker_pods_namespace:
+        return
+    for one in config.rules:
+        if one.rule.pod and one.rule.mode is RuleMode.DRAIN:
+            raise ValueError(
+                f"rules: {one.use} in mode drain needs worker_pods_namespace, the namespace of the worker pods"
+            )
 
 
 def _check_ports(config: BridgeConfig) -> None:

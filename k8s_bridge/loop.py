@@ -10,6 +10,7 @@ import dataclasses
 import math
 import threading
 import time
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -20,12 +21,15 @@ from holdfast.adapters.log_limit import LimitedLog
 from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.errors import CommandError, HoldfastError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmNode
+from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import SWITCH, BridgeConfig
 from k8s_bridge.endpoints.health import Health
+from k8s_bridge.endpoints.passes import Pass, now_ns
 from k8s_bridge.feature import Feature
 from k8s_bridge.kube.api import Kube, KubeError, KubeFailed, KubeRefused
 from k8s_bridge.kube.watch import NodeWatch
 from k8s_bridge.model.changes import Change, UpdateStatus
+from k8s_bridge.model.disruption import Disruption
 from k8s_bridge.model.node_mapping import NodeMapping
 from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.names import KUBERNETES, SLURM
@@ -33,7 +37,7 @@ from k8s_bridge.page.board import Board
 from k8s_bridge.planning.plan import plan_unreadable
 from k8s_bridge.planning.planner import Planner
 from k8s_bridge.planning.signals import Signals
-from k8s_bridge.slurm_view import SlurmView
+from k8s_bridge.slurm_view import SlurmView, Topology
 from k8s_bridge.writes.apply import Applier
 from k8s_bridge.writes.connections import Wait
 from k8s_bridge.writes.holds import Holds
@@ -51,6 +55,9 @@ FIRST_LOOK_S = 0.3
 """How long a look is expected to take before there was one."""
 SHORTEST_PAUSE_S = 0.1
 """The pause after a pass that wrote all it planned: a burst of changes is handled together."""
+
+
+_NONE: Mapping[SlurmName, Disruption] = {}
 
 
 class Look(NamedTuple):
@@ -91,10 +98,15 @@ class Bridge:
         self._holds = Holds(policy.hold_unknown_s, policy.hold_free_s)
         self._failing = threading.Lock()
         self.features: list[Feature] = []
+        self.disruptions: Callable[[], Mapping[SlurmName, Disruption]] = lambda: _NONE
+        """The worker pods that Kubernetes ends; the same object while nothing changed."""
+        self.trace: Callable[[Pass], None] = lambda _: None
+        self.topology = Topology()
         self.verbose = False
         self.health, self.board = Health(math.inf), Board()
         self._now = datetime.now(timezone.utc)
         self._misses = 0
+        self._looked_ns = self._planned = 0  # of this pass
         self._unfinished = False  # the time of writing ended before the plan
         self._ahead: Look | None = None  # made while the last plan was written
         self._look_s = FIRST_LOOK_S
@@ -107,19 +119,27 @@ class Bridge:
             each.start()
         while not self.stopping.is_set():
             self.wake.clear()
-            self._unfinished, failed = False, True
-            try:
-                self.step(datetime.now(timezone.utc))
-                failed = False
-            except (KubeError, CommandError) as error:
-                log.warning("pass ended early; retrying", why=error)
-            except Exception as error:
-                log.exception("pass failed; retrying", error)
-            self._metrics.passed(failed=failed)
+            self._one_pass()
             self._pause()
         self.watch.stop()
         for each in self.features:
             each.stop()
+
+    def _one_pass(self) -> None:
+        self._unfinished, problem, written = False, "", 0
+        begun = self._looked_ns = now_ns()
+        self._planned = 0
+        try:
+            written = self.step(datetime.now(timezone.utc))
+        except (KubeError, CommandError) as error:
+            problem = type(error).__name__
+            log.warning("pass ended early; retrying", why=error)
+        except Exception as error:
+            problem = type(error).__name__
+            log.exception("pass failed; retrying", error)
+        self._metrics.passed(failed=bool(problem))
+        ended = now_ns()
+        self.trace(Pass(begun, self._looked_ns, ended, self._planned, written, problem))
 
     def stop(self) -> None:
         """End after the present call; each call is bounded in time."""
@@ -145,6 +165,7 @@ class Bridge:
         self.health.alive()
         ahead, self._ahead = self._ahead, None
         slurm, kube, changes = ahead or self._look(now)
+        self._looked_ns = now_ns()
         if kube is None or changes is None:
             self.board.seen(slurm, kube, (), now)
             return 0  # nothing is changed while a side is unknown
@@ -155,6 +176,7 @@ class Bridge:
         for change in changes if self.verbose else ():
             log.info("change planned", node=change.kube.name, change=change)
         due = self._refusals.due(changes, now)
+        self._planned = len(due)
         self._now = now
         until = time.monotonic() + SLICE_S
         done = self._applier.apply(due, until, partial(self._look_ahead, until))
@@ -181,7 +203,8 @@ class Bridge:
             if self._misses < self._policy.unreadable_polls:
                 return Look(None, kube, None)
             return Look(None, kube, plan_unreadable(kube, now, "slurmctld does not answer"))
-        kube = self._signals.look(slurm, kube, now)
+        self.topology.refresh()
+        kube = self._signals.look(slurm, kube, now, self.disruptions(), self.topology.domains)
         self._show(slurm, kube)
         for line in self._signals.notices():
             log.warning(line)

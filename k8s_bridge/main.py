@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.console import complain
@@ -13,10 +14,15 @@ from k8s_bridge import show
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.feature import Feature
 from k8s_bridge.loop import Bridge
+from k8s_bridge.rules.rule import RuleMode
+from k8s_bridge.slurm_view import Topology
+from k8s_bridge.worker_pods import disruptions
+from k8s_bridge.worker_pods.disruptions import Disruptions, is_wanted
 from k8s_bridge.worker_pods.protection import Protection
 from k8s_bridge.workloads.recovery import Recovery
 
 if TYPE_CHECKING:
+    from k8s_bridge import service
     from k8s_bridge.endpoints.metrics import BridgeMetrics
     from k8s_bridge.kube.client import KubeApi
 
@@ -44,15 +50,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def make(parts: service.Parts, tools: service.Tools) -> Bridge:
         bridge = Bridge(parts.slurm, parts.kube, parts.policy, path, tools.metrics)
-        bridge.health, bridge.board = tools.health, tools.board
+        bridge.health, bridge.board, bridge.trace = tools.health, tools.board, tools.trace
+        bridge.topology = topology(parts)
         bridge.verbose = arguments.verbose
         bridge.features = features(parts.kube, parts.policy, bridge.is_off, tools.metrics)
+        if is_wanted(parts.policy):
+            ending = Disruptions(parts.kube, parts.policy.worker_pods_namespace, bridge.wake.set)
+            bridge.features.append(ending)
+            bridge.disruptions = ending.found
         return bridge
 
     try:
         if arguments.plan or arguments.node:
             parts = service.compose(path)
-            look = show.look(parts.slurm, parts.kube, parts.policy, path)
+            look = _look(parts, path, arguments.node)
             if arguments.node:
                 return show.show_node(look, arguments.node, as_json=arguments.json)
             return show.show_plan(look, as_json=arguments.json)
@@ -61,6 +72,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         for line in str(error).splitlines():
             complain(f"holdfast bridge: {line}")
         return 2
+
+
+def _look(parts: service.Parts, path: Path, node: str | None) -> show.Look:
+    """Both sides, and what the rules need besides; of ``node`` alone, if it is given."""
+    look = show.look(parts.slurm, parts.kube, parts.policy, path)
+    domains = topology(parts)
+    domains.refresh()
+    pod = show.slurm_name(look, node) if node else ""
+    pods = disruptions.ending(parts.kube, parts.policy, pod) if pod or not node else {}
+    return look._replace(domains=domains.domains, pods=pods)
+
+
+def topology(parts: service.Parts) -> Topology:
+    """Slurm's leaf switches or blocks, where a rule needs them as failure domains."""
+    drains = any(one.rule.mode is RuleMode.DRAIN for one in parts.policy.rules)
+    needed = drains and not parts.policy.budget.domain_label
+    return Topology(parts.slurm.topology if needed else None)
 
 
 def features(

@@ -23,9 +23,11 @@ from holdfast.policy.budget import BudgetLimits
 from holdfast.slurm.adapter import open_slurm
 from holdfast.slurm.cli import SlurmCli
 from k8s_bridge.config import BridgeConfig, LogFormat
-from k8s_bridge.endpoints import http_server
+from k8s_bridge.endpoints import http_server, telemetry
 from k8s_bridge.endpoints.health import Health
 from k8s_bridge.endpoints.http_server import Request, Response, Route
+from k8s_bridge.endpoints.passes import Pass
+from k8s_bridge.endpoints.telemetry import Telemetry
 from k8s_bridge.kube import access, kubeconfig
 from k8s_bridge.page.board import Board
 from k8s_bridge.page.sections import Sections, Shown
@@ -66,6 +68,7 @@ class Tools(NamedTuple):
     metrics: BridgeMetrics
     health: Health
     board: Board
+    trace: Callable[[Pass], None] = lambda _: None
 
 
 Make = Callable[[Parts, Tools], Loop]
@@ -117,7 +120,12 @@ class Service:
         board = Board()
         parts: Parts | None = self._begin()
         while parts is not None:
-            self._one_start(parts, metrics, board)
+            sent = telemetry.start(
+                parts.policy.otlp_endpoint, os.environ, parts.cluster.cluster, metrics
+            )
+            self._one_start(parts, metrics, board, sent)
+            if sent is not None:
+                sent.stop()
             parts = self._next
         for _, server in self._servers.values():
             if server is not None:
@@ -144,18 +152,24 @@ class Service:
     def _begin(self) -> Parts:
         """Raises ``HoldfastError`` for what cannot be used, or without the rights for it."""
         parts = compose(self._path)
+        telemetry.require(parts.policy.otlp_endpoint, os.environ)
         where = kubeconfig.path_of(parts.policy.kubeconfig) or "the pod's service account"
         access.require(parts.kube, parts.policy, str(where))
         rights.require(parts.kube, parts.policy, str(where))
         protection.require(parts.kube, parts.policy, str(where))
         return parts
 
-    def _one_start(self, parts: Parts, metrics: BridgeMetrics, board: Board) -> None:
+    def _one_start(
+        self, parts: Parts, metrics: BridgeMetrics, board: Board, sent: Telemetry | None
+    ) -> None:
         policy = parts.policy
         use_json(policy.log_format is LogFormat.JSON)
         health = Health(stalled_after_s(parts.cluster, policy))
-        self._serve(parts, Tools(metrics, health, board))
-        loop = self._make(parts, Tools(metrics, health, board))
+        tools = Tools(metrics, health, board)
+        if sent is not None:
+            tools = tools._replace(trace=sent.passed)
+        self._serve(parts, tools)
+        loop = self._make(parts, tools)
         self._next = None
         self._loop = loop
         self._watch = ConfigWatch(

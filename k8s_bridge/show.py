@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +14,11 @@ from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.kill_switches import described
 from holdfast.slurm.client import SlurmClient, SlurmNode
 from holdfast.text.wording import counted
+from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import SWITCH, BridgeConfig
 from k8s_bridge.kube.api import Kube, KubeNotFound
 from k8s_bridge.model.changes import Change, UpdateStatus
+from k8s_bridge.model.disruption import Disruption
 from k8s_bridge.model.node_mapping import kube_name
 from k8s_bridge.model.ownership import Origin
 from k8s_bridge.model.snapshot import KubeNode, is_cordoned_by_others
@@ -24,16 +26,21 @@ from k8s_bridge.names import FIELD_MANAGER
 from k8s_bridge.planning.plan import plan
 from k8s_bridge.planning.planner import Planner
 from k8s_bridge.planning.signals import Signals
+from k8s_bridge.rules.rule import Rule
 
 
 class Look(NamedTuple):
-    """One look at Slurm, with what the bridge needs for a plan. ``off``: a kill switch stops all actions."""
+    """One look at Slurm, with what the bridge needs for a plan. ``off``: a kill switch stops all actions.
+    ``pods``: the worker pods that Kubernetes ends. ``domains``: the nodes' leaf switches or blocks.
+    """
 
     slurm: Sequence[SlurmNode]
     kube: Kube
     policy: BridgeConfig
     switches: Sequence[str]
     off: bool
+    pods: Mapping[SlurmName, Disruption] = {}
+    domains: Mapping[SlurmName, str] = {}
 
 
 def look(slurm: SlurmClient, kube: Kube, policy: BridgeConfig, path: Path) -> Look:
@@ -47,7 +54,7 @@ def show_plan(found: Look, *, as_json: bool) -> int:
     """The pending changes. Returns 1 if there are any, else 0."""
     now = datetime.now(timezone.utc)
     listed = found.kube.list_nodes()[0]
-    kube = Signals(found.policy).look(found.slurm, listed, now)
+    kube = Signals(found.policy).look(found.slurm, listed, now, found.pods, found.domains)
     planner = Planner(found.policy)
     changes = planner.plan(found.slurm, kube, now)
     rows = _rows(changes, found)
@@ -121,6 +128,11 @@ def show_node(found: Look, name: str, *, as_json: bool) -> int:
     return 0
 
 
+def slurm_name(found: Look, name: str) -> str:
+    """The name in Slurm of the node with that name in Slurm or in Kubernetes; empty: Slurm knows none."""
+    return next((n.name for n in found.slurm if name in (n.name, kube_name(n, found.policy))), "")
+
+
 def node_report(found: Look, name: str) -> dict[str, Any] | None:
     """The Kubernetes side of the node with that name in Slurm or in Kubernetes. None: neither knows it."""
     policy = found.policy
@@ -145,7 +157,8 @@ def node_report(found: Look, name: str) -> dict[str, Any] | None:
     if view is None:
         return report
     claims = [n for n in found.slurm if kube_name(n, policy) == view.name]
-    changes = plan(claims, [view], policy, datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc)
+    changes = plan(claims, [_with_rules(view, found, now)], policy, now)
     return {
         **report,
         "claimed_by": [n.name for n in claims],
@@ -157,6 +170,21 @@ def node_report(found: Look, name: str) -> dict[str, Any] | None:
         "changes": _rows(changes, found),
         "how_to_uncordon": _undo(view),
     }
+
+
+def _with_rules(view: KubeNode, found: Look, now: datetime) -> KubeNode:
+    """The Node with the rules that hold for it. All Nodes are read only if a drain may follow, which depends
+    on how many others it would follow for too.
+    """
+
+    def look(views: Sequence[KubeNode]) -> KubeNode:
+        shown = Signals(found.policy).look(found.slurm, views, now, found.pods, found.domains)
+        return next((each for each in shown if each.name == view.name), view)
+
+    alone = look([view])
+    if not any(not cause.withheld for cause in alone.causes):
+        return alone
+    return look(found.kube.list_nodes()[0])
 
 
 def _cordoned_by(view: KubeNode) -> str:
@@ -178,6 +206,8 @@ def _undo(view: KubeNode) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Rule):
+        return value.name
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)

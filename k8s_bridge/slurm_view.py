@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+from holdfast.errors import HoldfastError
 from holdfast.slurm.client import SlurmClient, SlurmNode
+from holdfast.slurm.topology import Group
 from holdfast.vocabulary import NodeState, SlurmName
 
 _S = NodeState
@@ -21,6 +23,39 @@ _AWAY = frozenset(
     }
 )  # fmt: skip
 """States after which a node may return as another machine."""
+
+
+TOPOLOGY_S = 300.0
+
+
+class Topology:
+    """The leaf switch or block of each node, read now and then. Without an answer the last one counts.
+
+    ``read``: ``None`` where nobody needs it.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Sequence[Group]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._read, self._clock = read, clock
+        self._read_at = float("-inf")
+        self.domains: Mapping[SlurmName, str] = {}
+        """The same object until something changes."""
+
+    def refresh(self) -> None:
+        """Read it, if that was long ago. Never raises."""
+        if self._read is None or self._clock() - self._read_at < TOPOLOGY_S:
+            return
+        self._read_at = self._clock()
+        try:
+            groups = self._read()
+        except HoldfastError:  # there is none, or it does not answer
+            return
+        found = {SlurmName(name): group.name for group in groups for name in group.nodes}
+        if found != self.domains:
+            self.domains = found
 
 
 class SlurmView:

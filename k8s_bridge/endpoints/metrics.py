@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Count
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from prometheus_client import (
@@ -23,6 +23,9 @@ from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.workloads.kinds import KINDS, Kind
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter
+
+
+Sample = tuple[Mapping[str, str], float]
 
 
 class BridgeMetrics:
@@ -119,6 +122,16 @@ class BridgeMetrics:
         encode, kind = choose_encoder(accept)
         text: bytes = encode(self.registry)
         return kind, text
+
+    def families(self) -> Iterable[tuple[str, str, str]]:
+        """Name, type (``counter``, ``gauge`` …) and meaning of each metric."""
+        for family in self.registry.collect():
+            yield family.name, family.type, family.documentation
+
+    def samples(self, name: str) -> list[Sample]:
+        """The labels and the value of each present sample of that metric."""
+        found = (family for family in self.registry.collect() if family.name == name)
+        return [(sample.labels, sample.value) for family in found for sample in family.samples]
 
     def _age_s(self, side: str) -> float:
         return time.monotonic() - self._seen_at[side]

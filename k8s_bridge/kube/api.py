@@ -88,6 +88,19 @@ class Requests(Protocol):
         ...
 
 
+class Watches(Requests, Protocol):
+    """Requests, lists and watches of other objects than Nodes."""
+
+    def listed(self, path: str, query: Mapping[str, str], word: str) -> dict[str, Any]:
+        """One page of a list; without its items where ``word`` is in none of them."""
+        ...
+
+    def watch(self, path: str, version: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The type and the object of each event after ``version``, until the server ends the stream. A bookmark
+        has only a version. Raises ``KubeGone``."""
+        ...
+
+
 class Kube(Protocol):
     """The calls that the bridge makes. Each is bounded in time and raises a ``KubeError``."""
 

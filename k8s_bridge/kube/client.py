@@ -34,7 +34,7 @@ from k8s_bridge.kube.api import (
     KubeUnavailable,
     WatchEvent,
 )
-from k8s_bridge.kube.decode import decode
+from k8s_bridge.kube.decode import decode, decode_if
 from k8s_bridge.kube.pages import pages
 from k8s_bridge.kube.protobuf import messages
 from k8s_bridge.kube.protobuf.fields import Incomplete, UnknownForm
@@ -121,13 +121,7 @@ class KubeApi:
 
         Ends when the server ends it; raises ``KubeGone`` when the version has expired.
         """
-        query = {
-            "watch": "1",
-            "allowWatchBookmarks": "1",
-            "resourceVersion": version,
-            "timeoutSeconds": str(WATCH_S),
-            **self._selector(),
-        }
+        query = {**_watch(version), **self._selector()}
         with self._answer("GET", _NODES, query, None, _WATCHED, SILENCE_S) as response:
             if _is_protobuf(response):
                 for kind, thing in watch_events(response.stream(CHUNK)):
@@ -199,6 +193,18 @@ class KubeApi:
             query = {"fieldManager": FIELD_MANAGER, **(query or {})}
         forms = Forms(_MERGE) if method == "PATCH" else _PLAIN
         return self._call(method, path, query, body, forms)
+
+    def listed(self, path: str, query: Mapping[str, str], word: str) -> dict[str, Any]:
+        """One page of a list of other objects than Nodes, in JSON."""
+        with self._answer("GET", path, query) as response:
+            found: dict[str, Any] = decode_if(response.data, word.encode())
+            return found
+
+    def watch(self, path: str, version: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """One stream of changes of other objects than Nodes, in JSON."""
+        with self._answer("GET", path, _watch(version), None, _PLAIN, SILENCE_S) as response:
+            for line in patches.lines(response.stream(CHUNK)):
+                yield patches.watch_message(line, path.rpartition("/")[2])
 
     def may(self, right: Right) -> bool:
         """Has this account the right? A SelfSubjectAccessReview, which every account may create."""
@@ -300,6 +306,12 @@ class KubeApi:
         if error.status == 429 or error.status >= 500:
             return KubeFailed(text)
         return _ERRORS.get(error.status, KubeRefused)(text)
+
+
+def _watch(version: str) -> dict[str, str]:
+    """The query of a watch."""
+    query = {"watch": "1", "allowWatchBookmarks": "1", "timeoutSeconds": str(WATCH_S)}
+    return {**query, "resourceVersion": version}
 
 
 def _is_protobuf(response: Any) -> bool:

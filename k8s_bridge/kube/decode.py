@@ -23,6 +23,21 @@ def decode(data: bytes) -> Any:
     return json.loads(data)
 
 
+def decode_if(data: bytes, word: bytes) -> Any:
+    """As ``decode``. A list in which ``word`` is nowhere is decoded without its items: to look for a word in ten
+    thousand pods takes some milliseconds, to decode them seconds.
+    """
+    head, key, _ = data.partition(b'"items":[')
+    if key and word not in data:
+        try:
+            found = json.loads(head + key + b"]}")
+        except ValueError:  # a list of another form than expected
+            found = {}
+        if "metadata" in found:
+            return found
+    return decode(data)
+
+
 def _without_images(data: bytes) -> bytes:
     """``data`` itself where a list is not of the expected form.
 

@@ -128,23 +128,33 @@ def watch_event(line: bytes) -> WatchEvent:
 
     Raises ``KubeGone`` for 410, ``KubeUnavailable`` for another ERROR or an invalid message.
     """
+    return event_of(*watch_message(line, "nodes"))
+
+
+def watch_message(line: bytes, what: str) -> tuple[str, Json]:
+    """Type and object of one event of a watch of ``what``. Raises as ``watch_event``."""
     try:
         message = decode(line)
         kind, thing = message["type"], message["object"]
         thing.keys()
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise KubeUnavailable(f"watch of nodes: invalid message: {error}") from None
-    return event_of(kind, thing)
+        raise KubeUnavailable(f"watch of {what}: invalid message: {error}") from None
+    _check(kind, thing, what)
+    return kind, thing
+
+
+def _check(kind: str, thing: Json, what: str) -> None:
+    if kind == "ERROR":
+        text = str(thing.get("message", ""))[:200]
+        if thing.get("code") == 410 or thing.get("reason") in ("Expired", "Gone"):
+            raise KubeGone(f"watch of {what}: {text}")
+        raise KubeUnavailable(f"watch of {what}: {text}")
 
 
 def event_of(kind: str, thing: Json) -> WatchEvent:
     """As ``watch_event``, from the event's type and its decoded object."""
     meta = thing.get("metadata") or {}
-    if kind == "ERROR":
-        text = str(thing.get("message", ""))[:200]
-        if thing.get("code") == 410 or thing.get("reason") in ("Expired", "Gone"):
-            raise KubeGone(f"watch of nodes: {text}")
-        raise KubeUnavailable(f"watch of nodes: {text}")
+    _check(kind, thing, "nodes")
     version = str(meta.get("resourceVersion", ""))
     if kind == "BOOKMARK":
         return WatchEvent(node=None, gone=False, version=version)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import get_args
 
+from holdfast.records import leave
 from holdfast.slurm.client import SlurmNode
 from k8s_bridge.model.ownership import CORDON, BridgeRecord, cordon_reason, rule_reason
 from k8s_bridge.model.snapshot import Condition, KubeNode, is_cordoned_by_others
-from k8s_bridge.rules.rule import Rule
+from k8s_bridge.rules.rule import JobsMode, Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +55,14 @@ class WriteRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainInSlurm:
-    """Drain the Slurm node because its Node was cordoned, or because ``rule`` holds for it."""
+    """Drain the Slurm node because its Node was cordoned, or because ``rule`` holds for it. ``until``: when
+    its jobs have to have left, epoch seconds; ``None``: not known, or they stay.
+    """
 
     slurm: SlurmNode
     kube: KubeNode
     rule: Rule | None = None
+    until: int | None = None
 
     def holds(self, fresh: KubeNode | None) -> bool:
         """Does the present Node still call for it? ``None``: there is no such Node."""
@@ -68,11 +72,21 @@ class DrainInSlurm:
             return False
         if self.rule is None:
             return requires_drain(fresh)
+        if self.rule.pod:  # what was read is the Node
+            fresh = replace(fresh, disruption=self.kube.disruption)
         return self.rule.matches(fresh) and self.rule.name not in fresh.drained_for
 
     def reason(self, clock: datetime) -> str:
-        """Slurm's reason; ``clock`` is slurmctld's. The same for all nodes of one rule."""
-        return cordon_reason(clock) if self.rule is None else rule_reason(self.rule.name, clock)
+        """Slurm's reason; ``clock`` is slurmctld's. The same for all nodes with an equal ``cause``."""
+        if self.rule is None:
+            return cordon_reason(clock)
+        leaves = self.rule.jobs is JobsMode.LEAVE
+        return rule_reason(self.rule.name, clock, leave.pairs(self.until) if leaves else None)
+
+    @property
+    def cause(self) -> tuple[Rule | None, int | None]:
+        """Nodes with an equal one are drained in one write."""
+        return self.rule, self.until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

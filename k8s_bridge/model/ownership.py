@@ -6,6 +6,7 @@ The proof is user, time and text together, never the text alone.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -156,11 +157,13 @@ def cordon_reason(clock: datetime) -> str:
     )
 
 
-def rule_reason(name: str, clock: datetime) -> str:
-    """The reason for nodes that are drained for the rule ``name``, as ``cordon_reason``."""
+def rule_reason(name: str, clock: datetime, leave: Mapping[str, str] | None = None) -> str:
+    """The reason for nodes that are drained for the rule ``name``, as ``cordon_reason``. ``leave``: what jobs
+    are told (``holdfast.records.leave``); ``None``: they stay.
+    """
     at = str(int(clock.timestamp()))
     detail = "a rule of bridge.rules holds for its Kubernetes node"
-    return str(Reason(KUBE_RULE, detail, {"rule": name, "at": at}))
+    return str(Reason(KUBE_RULE, detail, {"rule": name, **(leave or {}), "at": at}))
 
 
 def is_own_reason(reason: Reason | None) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.vocabulary import KubeName
+from k8s_bridge.model.disruption import Disruption
 from k8s_bridge.model.ownership import BridgeRecord, Origin
 from k8s_bridge.names import (
     CONDITIONS,
@@ -65,7 +67,8 @@ class KubeNode:
     bridge's, by type. ``other_taints`` are all other taints as JSON,
     ``other_conditions`` all other conditions with their statuses as one text, and ``other_since`` when each
     got its status (as objects, those of 10,000 Nodes would take 16 MB), ``labels`` those that rules and
-    budget read. ``causes`` (the rules that hold),
+    budget read. ``deadlines``: the conditions of others that are True and whose message names a deadline, with
+    its time. ``causes`` (the rules that hold), ``disruption`` (of its worker pod),
     ``not_isolated`` (why policy does not isolate it) and ``gone`` (it was deleted) come from ``signals``.
     """
 
@@ -85,6 +88,8 @@ class KubeNode:
     other_conditions: str = ""
     other_since: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    deadlines: tuple[tuple[str, float], ...] = ()
+    disruption: Disruption | None = None
     causes: tuple[Cause, ...] = ()
     not_isolated: str = ""
     gone: bool = False
@@ -122,6 +127,10 @@ class KubeNode:
         except ValueError:
             return None
 
+    def deadline(self, condition: str) -> float | None:
+        """The deadline in that condition's message, epoch seconds; ``None``: it names none."""
+        return next((until for name, until in self.deadlines if name == condition), None)
+
     def _row(self, condition: str) -> int:
         """Where that condition is in the text; -1 without it."""
         at = self.other_conditions.find(f"\n{condition}\t") if condition else -1
@@ -149,8 +158,8 @@ class KubeNode:
 
     @property
     def _content(self) -> tuple[object, ...]:
-        rules = (self.other_taints, self.other_conditions, self.other_since, self.labels)
-        return (self.facts, self.label, self.conditions, *rules)
+        others = (self.other_taints, self.other_conditions, self.other_since, self.deadlines)
+        return (self.facts, self.label, self.conditions, *others, self.labels)
 
 
 @functools.lru_cache(maxsize=256)
@@ -193,6 +202,7 @@ def project(node: Mapping[str, Any]) -> KubeNode:
         other_taints=sys.intern(json.dumps(others, separators=(",", ":"))) if others else "",
         other_conditions=others_text,
         other_since=since,
+        deadlines=_deadlines(conditions),
         labels={
             sys.intern(key): sys.intern(str(value))
             for key, value in labels.items()
@@ -208,6 +218,29 @@ def _others(raw: Any) -> tuple[str, str]:
     since = "\t".join([_word(str(c.get("lastTransitionTime") or "")) for c in rows])
     # Most Nodes have the same conditions, and many got them in the same second.
     return sys.intern(text), sys.intern(since)
+
+
+_DEADLINE = re.compile(
+    r"deadline\D{0,40}(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.\d{1,9})?(Z| ?UTC|[+-]\d\d:\d\d)?"
+)
+
+
+def _deadlines(raw: Any) -> tuple[tuple[str, float], ...]:
+    """Nebius writes ``SLA deadline is 2026-11-20T12:00:00Z``. A time without a zone is in UTC."""
+    found = []
+    for row in raw:
+        message = row.get("message") or ""
+        if "deadline" not in message or row.get("status") != "True":
+            continue  # nearly all
+        match = _DEADLINE.search(message)
+        if match:
+            zone = match[2] if match[2] and match[2][0] in "+-" else "+00:00"
+            try:
+                at = datetime.fromisoformat(match[1].replace(" ", "T") + zone).timestamp()
+            except ValueError:  # there is no such day
+                continue
+            found.append((_word(str(row.get("type", ""))), at))
+    return tuple(found)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -7,20 +7,24 @@ Nothing is remembered, so the budget opens again as soon as nodes return.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.node_states import NOT_DEFINED
 from holdfast.policy.budget import is_charged
 from holdfast.slurm.client import SlurmNode
-from holdfast.vocabulary import KubeName, NodeState
+from holdfast.vocabulary import KubeName, NodeState, SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.planning.isolation import is_state_record, state_cause
 from k8s_bridge.rules.rule import Cause, RuleMode
+from k8s_bridge.rules.settings import BridgeBudget
 from k8s_bridge.state_table import isolating
 
 SPENT = "the budget is spent (bridge.budget)"
+DOMAIN_SPENT = "the budget of {} is spent (bridge.budget.domain_share)"
+Domains = Mapping[SlurmName, str]
+"""Slurm node → its leaf switch or block."""
 SMALLEST_DOMAIN = 3
 """Nodes. In a smaller domain, one node more or less is no sign of an incident."""
 
@@ -46,9 +50,10 @@ def decide(
     views: Sequence[KubeNode],
     causes: Mapping[KubeName, tuple[Cause, ...]],
     policy: BridgeConfig,
+    domains: Domains,
 ) -> Decision:
     """Which causes lead to a drain now: the oldest ones (by their text, then by name) within the budget.
-    ``nodes``: Slurm's nodes by the name of their Node.
+    ``nodes``: Slurm's nodes by the name of their Node. ``domains`` count where the policy names no label.
     """
     if not causes and not policy.isolate:
         return Decision(causes={}, not_isolated={}, incidents=())
@@ -65,14 +70,17 @@ def decide(
         if view.name in nodes
         and any(cause.rule.mode is RuleMode.DRAIN for cause in causes.get(view.name, ()))
     }
-    held, incidents = _incidents(matched, views, nodes, total, policy)
+    groups = _Groups(views, nodes, domains, limits) if matched else None
+    held, incidents = _incidents(matched, groups, total, limits) if groups else ({}, ())
     free = most - len(out)
+    if groups:
+        groups.count_out(out)
     decided = dict(causes)
     for name in sorted(matched, key=lambda name: (_oldest(causes[name]), name)):
         # Out of service already, or returned by a person: neither needs room in the budget.
         if nodes[name].drained_flag or _lifted(matched[name], causes[name]):
             continue
-        why = held.get(name, "" if free > 0 else SPENT)
+        why = held.get(name, "" if free > 0 else SPENT) or (groups.admit(name) if groups else "")
         # What is withheld leaves its place to the next one.
         free -= not why
         if why:
@@ -94,17 +102,46 @@ def _lifted(view: KubeNode, causes: Sequence[Cause]) -> bool:
     return all(cause.rule.name in view.drained_for for cause in causes if not cause.withheld)
 
 
+class _Groups:
+    """The failure domains of one look."""
+
+    def __init__(
+        self,
+        views: Sequence[KubeNode],
+        nodes: Mapping[KubeName, SlurmNode],
+        domains: Domains,
+        limits: BridgeBudget,
+    ):
+        label = limits.domain_label
+        self.kind = label or "topology"
+        self._share = limits.domain_share
+        self.of = {
+            view.name: view.labels.get(label, "") if label else domains.get(node.name, "")
+            for view in views
+            if (node := nodes.get(view.name)) is not None
+        }
+        self.sizes = Counter(self.of.values())
+        self._by_slurm = {nodes[name].name: domain for name, domain in self.of.items()}
+        self._out: Counter[str] = Counter()
+
+    def count_out(self, out: Iterable[SlurmName]) -> None:
+        """``out``: the nodes that are out of service by Holdfast."""
+        self._out = Counter(self._by_slurm.get(name, "") for name in out)
+
+    def admit(self, name: KubeName) -> str:
+        """Why that node may not be drained because of its domain; empty: it may, and counts."""
+        domain = self.of[name]
+        if domain and self._out[domain] >= max(1, int(self._share * self.sizes[domain] + 1e-9)):
+            return DOMAIN_SPENT.format(f"{self.kind}={domain}")
+        self._out[domain] += 1
+        return ""
+
+
 def _incidents(
-    matched: Mapping[KubeName, KubeNode],
-    views: Sequence[KubeNode],
-    nodes: Mapping[KubeName, SlurmNode],
-    total: int,
-    policy: BridgeConfig,
+    matched: Mapping[KubeName, KubeNode], groups: _Groups, total: int, limits: BridgeBudget
 ) -> tuple[dict[KubeName, str], tuple[str, ...]]:
     """Nodes of which too many match at once, each with the reason, and a line for each incident."""
-    if not matched:
-        return {}, ()
-    share, label = policy.budget.incident_share, policy.budget.domain_label
+    share = limits.incident_share
     # The whole cluster is judged first: its line says more than one for each domain.
     if total >= SMALLEST_DOMAIN and len(matched) > share * total:
         why = "more than bridge.budget.incident_share of the cluster: one incident"
@@ -112,22 +149,19 @@ def _incidents(
             f"rules match {len(matched)} of {total} nodes, more than bridge.budget.incident_share: one "
             "incident of the cluster, or a rule that matches everything; none of them is drained",
         )
-    if not label:
-        return {}, ()
-    sizes = Counter(view.labels.get(label, "") for view in views if view.name in nodes)
-    found = Counter(view.labels.get(label, "") for view in matched.values())
+    found, sizes = Counter(groups.of[name] for name in matched), groups.sizes
     bad = {
         domain
         for domain, count in found.items()
         if domain and sizes[domain] >= SMALLEST_DOMAIN and count > share * sizes[domain]
     }
     held = {
-        name: f"more than bridge.budget.incident_share of {label}={domain}: one incident"
-        for name, view in matched.items()
-        if (domain := view.labels.get(label, "")) in bad
+        name: f"more than bridge.budget.incident_share of {groups.kind}={groups.of[name]}: one incident"
+        for name in matched
+        if groups.of[name] in bad
     }
     return held, tuple(
-        f"rules match {found[domain]} of {sizes[domain]} nodes of {label}={domain}: one incident (a "
+        f"rules match {found[domain]} of {sizes[domain]} nodes of {groups.kind}={domain}: one incident (a "
         "switch, a filesystem, power?); none of them is drained"
         for domain in sorted(bad)
     )

@@ -19,6 +19,7 @@ from datetime import datetime
 from holdfast.faults import severity_of
 from holdfast.node_states import CANNOT_RETURN, NO_STATE
 from holdfast.reason import Reason
+from holdfast.records import leave
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, Severity
 from k8s_bridge.config import BridgeConfig
@@ -105,7 +106,7 @@ def _actions(
     if view.gone:
         new = next(_new_causes(view), None)
         if new is not None and not node.drained_flag and may_overwrite_reason(node):
-            yield DrainInSlurm(slurm=node, kube=view, rule=new.rule)
+            yield _drain_for(new, node, view)
         return
     mirrored = view.record is not None and view.record.origin is Origin.SLURM
     if node.drained_flag:
@@ -195,7 +196,12 @@ def _when_in_service(node: SlurmNode, view: KubeNode, policy: BridgeConfig) -> I
         return
     new = next(_new_causes(view), None)
     if new is not None:
-        yield DrainInSlurm(slurm=node, kube=view, rule=new.rule)
+        yield _drain_for(new, node, view)
+
+
+def _drain_for(cause: Cause, node: SlurmNode, view: KubeNode) -> DrainInSlurm:
+    until = None if cause.until is None else leave.rounded(cause.until)
+    return DrainInSlurm(slurm=node, kube=view, rule=cause.rule, until=until)
 
 
 def _new_causes(view: KubeNode) -> Iterator[Cause]:

@@ -6,6 +6,7 @@ not say it. After a restart such a time begins again; the causes of a drain are 
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,9 @@ from datetime import datetime, timezone
 
 from holdfast.node_states import NOT_DEFINED, POWERED_OFF
 from holdfast.slurm.client import SlurmNode
-from holdfast.vocabulary import KubeName, NodeState
+from holdfast.vocabulary import KubeName, NodeState, SlurmName
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.model.disruption import Disruption
 from k8s_bridge.model.node_mapping import kube_name
 from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.planning import budget
@@ -31,6 +33,8 @@ MOST_FORMS = 10_000
 
 
 Hits = tuple[tuple[Rule, bool], ...]
+_NO_PODS: Mapping[SlurmName, Disruption] = {}
+_NO_DOMAINS: budget.Domains = {}
 
 
 @dataclass(slots=True)
@@ -55,38 +59,70 @@ class Signals:
         self._rules = effective(policy.rules)
         self._gone = next((rule for rule in self._rules if rule.name == GONE), None)
         self._known: dict[KubeName, _Memory] = {}
-        self._last: tuple[Sequence[SlurmNode], Sequence[KubeNode], list[KubeNode]] | None = None
+        self._last: tuple[tuple[object, ...], list[KubeNode]] | None = None
+        self._with_pod: dict[KubeName, tuple[KubeNode, KubeNode]] = {}
         self._said: dict[str, float] = {}
         self._notices: list[str] = []
         self._matches: dict[tuple[object, ...], frozenset[Rule]] = {}
 
     def look(
-        self, slurm: Sequence[SlurmNode], kube: Sequence[KubeNode], now: datetime
+        self,
+        slurm: Sequence[SlurmNode],
+        kube: Sequence[KubeNode],
+        now: datetime,
+        pods: Mapping[SlurmName, Disruption] = _NO_PODS,
+        domains: budget.Domains = _NO_DOMAINS,
     ) -> list[KubeNode]:
         """The Nodes with ``causes`` and ``not_isolated`` filled in, and those that are gone. An unchanged
-        Node is the same object as in the last look.
+        Node is the same object as in the last look. ``pods``: the worker pods that Kubernetes ends;
+        ``domains``: the nodes' leaf switches or blocks.
         """
         # Watches that brought nothing hand over the same objects: then nothing has to be
         # computed.
-        if self._last is not None and self._last[0] is slurm and self._last[1] is kube:
-            return self._last[2]
+        given = (slurm, kube, pods, domains)
+        if self._last is not None and all(map(operator.is_, self._last[0], given)):
+            return self._last[1]
         at = now.timestamp()
         nodes = {kube_name(node, self._policy): node for node in slurm}
-        views = [*kube, *self._missing(kube, nodes, at)]
+        views = self._disrupted([*kube, *self._missing(kube, nodes, at)], nodes, pods)
         causes = {view.name: found for view in views if (found := self._causes(view, at))}
-        decided = budget.decide(slurm, nodes, views, causes, self._policy)
+        decided = budget.decide(slurm, nodes, views, causes, self._policy, domains)
         for line in decided.incidents:
             self._say(line, at)
         shown = [self._shown(view, decided) for view in views] if decided.any else views
         # Only a rule that matches, or did, depends on the time.
         waits = any(memory.hits or memory.gone_at is not None for memory in self._known.values())
-        self._last = None if waits else (slurm, kube, shown)
+        self._last = None if waits else (given, shown)
         return shown
 
     def notices(self) -> list[str]:
         """Lines for the log that arose since the last call."""
         lines, self._notices = self._notices, []
         return lines
+
+    def _disrupted(
+        self,
+        views: list[KubeNode],
+        nodes: Mapping[KubeName, SlurmNode],
+        pods: Mapping[SlurmName, Disruption],
+    ) -> list[KubeNode]:
+        """The Nodes, those with ``disruption`` whose worker pod is in ``pods``."""
+        if not pods:
+            self._with_pod = {}
+            return views
+        before, self._with_pod = self._with_pod, {}
+        shown = []
+        for view in views:
+            node = nodes.get(view.name)
+            found = pods.get(node.name) if node is not None else None
+            if found is not None:
+                plain, known = before.get(view.name, (None, None))
+                if known is None or plain is not view or known.disruption != found:
+                    known = replace(view, disruption=found)
+                self._with_pod[view.name] = view, known
+                view = known
+            shown.append(view)
+        return shown
 
     def _missing(
         self, kube: Sequence[KubeNode], nodes: Mapping[KubeName, SlurmNode], at: float
@@ -102,7 +138,7 @@ class Signals:
                 continue
             if memory.gone_at is None:
                 memory.gone_at = at
-                memory.view = replace(memory.view, gone=True, causes=(), not_isolated="")
+                memory.view = replace(memory.view, gone=True, disruption=None)
             missing.append(memory.view)
         return missing
 
@@ -160,7 +196,8 @@ class Signals:
         """The rules that match. Rules read the taints and the statuses of conditions only, and most Nodes
         have the same ones.
         """
-        key = (view.follows_rules, view.foreign_taints, view.other_conditions)
+        pod = view.disruption is not None
+        key = (view.follows_rules, view.foreign_taints, view.other_conditions, pod)
         found = self._matches.get(key)
         if found is None:
             # Values in taints may be of any number (a time, for example): the cache must not grow
@@ -176,7 +213,7 @@ class Signals:
         changes.append(at)
         if len(changes) == FLAPS and at - changes[0] <= FLAP_S:
             self._say(
-                f"rule {rule.name}: {rule.condition or rule.taint} of {view.name} changed {FLAPS} times in "
+                f"rule {rule.name}: {rule.condition or rule.taint or rule.pod} of {view.name} changed {FLAPS} times in "
                 f"{FLAP_S:g} s; it counts once it stands for {rule.hold_s:g} s (bridge.rules: hold_s)",
                 at,
             )
@@ -203,7 +240,7 @@ def _cause(rule: Rule, view: KubeNode, since: float | None) -> Cause:
     if since is not None:
         text += f" since {datetime.fromtimestamp(since, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     withheld = "" if rule.mode is RuleMode.DRAIN else "mode observe"
-    return Cause(rule, text, withheld)
+    return Cause(rule, text, withheld, rule.until(view, since))
 
 
 def rule_names(causes: Iterable[Cause]) -> tuple[str, ...]:

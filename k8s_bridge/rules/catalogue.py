@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from k8s_bridge.rules.rule import GONE, Rule
+from k8s_bridge.rules.rule import GONE, JobsMode, Rule
 
 _NPD = "Node Problem Detector"
 _NVSENTINEL = "NVSentinel"
 _EKS = "EKS node monitoring agent, Karpenter"
 _FALSE = ("False", "Unknown")
+_LEAVE = JobsMode.LEAVE
 
 _ROWS = (
     Rule(
@@ -32,7 +33,8 @@ _ROWS = (
     ),
     Rule(
         name="nebius-maintenance", condition="NebiusMaintenanceScheduled", clear_s=60,
-        about="Nebius: the machine is going to be stopped",
+        jobs=_LEAVE, reserve_s=3600,
+        about="Nebius: the machine is going to be stopped; the condition's message has the time",
     ),
     Rule(name="npd-kernel-deadlock", condition="KernelDeadlock", hold_s=60, clear_s=300, about=_NPD),
     Rule(
@@ -58,7 +60,7 @@ _ROWS = (
         about=_NVSENTINEL,
     ),
     Rule(
-        name="nvsentinel-maintenance", condition="CSPMaintenance", clear_s=60,
+        name="nvsentinel-maintenance", condition="CSPMaintenance", clear_s=60, jobs=_LEAVE,
         about=f"{_NVSENTINEL}: the cloud is going to stop the machine",
     ),
     Rule(
@@ -71,19 +73,32 @@ _ROWS = (
         about=_EKS,
     ),
     Rule(name="storage-ready", condition="StorageReady", bad=_FALSE, hold_s=600, clear_s=300, about=_EKS),
-    Rule(name="aks-vm-event", condition="VMEventScheduled", clear_s=60, about="AKS: preemption, redeploy"),
+    Rule(
+        name="aks-vm-event", condition="VMEventScheduled", clear_s=60, jobs=_LEAVE,
+        about="AKS: preemption, redeploy",
+    ),
     Rule(
         name="spot-aws", taint="aws-node-termination-handler/spot-itn", clear_s=60,
+        jobs=_LEAVE, notice_s=120,
         about="AWS: a spot instance ends in 2 minutes",
     ),
     Rule(
         name="spot-gcp", taint="cloud.google.com/impending-node-termination", clear_s=60,
+        jobs=_LEAVE, notice_s=30,
         about="GKE: the machine is going to be stopped",
     ),
-    Rule(name="karpenter-disrupted", taint="karpenter.sh/disrupted", clear_s=60, about="Karpenter"),
+    Rule(
+        name="karpenter-disrupted", taint="karpenter.sh/disrupted", clear_s=60, jobs=_LEAVE,
+        about="Karpenter",
+    ),
     Rule(
         name="autoscaler-removes", taint="ToBeDeletedByClusterAutoscaler", clear_s=60,
+        jobs=_LEAVE,
         about="Cluster Autoscaler is going to remove the machine",
+    ),
+    Rule(
+        name="worker-pod-disrupted", pod="DisruptionTarget", clear_s=60, jobs=_LEAVE,
+        about="Kubernetes ends the worker pod: taint, preemption, the kubelet, eviction",
     ),
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from holdfast.config.bounds import within
 from holdfast.text.wording import suggest
 from k8s_bridge.names import TAINT
 from k8s_bridge.rules.catalogue import BUILT_IN, MIRRORS
-from k8s_bridge.rules.rule import STATUSES, Rule, RuleMode
+from k8s_bridge.rules.rule import STATUSES, JobsMode, Rule, RuleMode
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _CLEAR_S = 60.0
@@ -38,9 +38,14 @@ class RuleSettings:
     clear_s: float | None = None
     """How long it has to match no more before the node is undrained. null: the value of the
     built-in rule, or 60 for a new rule."""
+    jobs: JobsMode | None = None
+    """What running jobs do. null: that of the built-in rule, or `stay` for a new rule."""
+    notice_s: float | None = None
+    """With `jobs: leave`: how long after the signal began the machine is stopped, where the signal does
+    not say it. null: the value of the built-in rule, or not known for a new rule."""
 
     def __post_init__(self) -> None:
-        for field in ("hold_s", "clear_s"):
+        for field in ("hold_s", "clear_s", "notice_s"):
             if getattr(self, field) is not None:
                 within(self, **{field: (0, 86400)})
         if bool(self.use) == bool(self.name):
@@ -96,6 +101,8 @@ class RuleSettings:
             mode=self.mode,
             hold_s=rule.hold_s if self.hold_s is None else self.hold_s,
             clear_s=rule.clear_s if self.clear_s is None else self.clear_s,
+            jobs=rule.jobs if self.jobs is None else self.jobs,
+            notice_s=rule.notice_s if self.notice_s is None else self.notice_s,
         )
 
 
@@ -112,7 +119,11 @@ class BridgeBudget:
     """Share of all nodes, 0 to 1; the larger of the two counts, as in `node.budget`."""
     domain_label: str = ""
     """Node label with the failure domain (rack, block, leaf switch), such as
-    `topology.kubernetes.io/zone`. Empty: there are no failure domains.
+    `topology.kubernetes.io/zone`. Empty: the leaf switches or blocks of Slurm's topology, if it has one.
+    """
+    domain_share: float = 0.5
+    """Share of the nodes of a failure domain, 0 to 1; in a domain, too, no more may be out of service. One
+    node always may, if `max_nodes` and `max_share` allow it.
     """
     incident_share: float = 0.5
     """If rules match more than this share of all nodes, or of a failure domain with at least 3 nodes, it
@@ -122,7 +133,7 @@ class BridgeBudget:
     def __post_init__(self) -> None:
         if self.max_nodes < 0:
             raise ValueError(f"max_nodes must not be negative, got {self.max_nodes}")
-        within(self, max_share=(0, 1), incident_share=(0, 1))
+        within(self, max_share=(0, 1), incident_share=(0, 1), domain_share=(0, 1))
         if self.domain_label and not self.domain_label.startswith(("topology.", "holdfast.dev/")):
             raise ValueError(
                 "domain_label must begin with topology. or holdfast.dev/ (the bridge keeps no other "

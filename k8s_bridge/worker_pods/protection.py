@@ -25,7 +25,7 @@ READ_S = 30.0
 def require(kube: Reviews, policy: BridgeConfig, where: str) -> None:
     """Raises ``UsageError`` if a right is missing. ``where``: as in ``access.require_all``."""
     namespace = policy.worker_pods_namespace
-    rights = [Right(verb, "pods", namespace=namespace) for verb in ("list", "patch")]
+    rights = [Right(verb, "pods", namespace=namespace) for verb in ("list", "watch", "patch")]
     document = f"worker-pods --set worker_namespace={namespace}"
     require_all(kube, rights if namespace else (), where, document)
 

@@ -150,8 +150,8 @@ def _drains_grouped(
     drains: Sequence[DrainInSlurm],
 ) -> Iterator[tuple[Callable[[datetime], str], Sequence[SlurmChange]]]:
     """The drains with equal reasons, in groups for one write each."""
-    for rule in dict.fromkeys(change.rule for change in drains):
-        same = [change for change in drains if change.rule == rule]
+    for cause in dict.fromkeys(change.cause for change in drains):
+        same = [change for change in drains if change.cause == cause]
         for group in _grouped(same):
             yield same[0].reason, group
 

@@ -18,8 +18,9 @@ from testbed.paths import TREE, cache
 
 from charts import slinky, soperator
 from charts.chart import Tools
-from charts.digest import CHARTS, MANAGER, RUNNER, digests
+from charts.digest import BESIDE, CHARTS, MANAGER, RUNNER, digests
 from charts.errors import NotHeld
+from charts.operators import beside
 
 Part = Callable[[Path, Tools], dict[str, Any]]
 
@@ -28,47 +29,24 @@ _PARTS: dict[str, dict[str, Part]] = {
     "soperator": {CHARTS: soperator.charts, RUNNER: soperator.answers},
     "slinky": {CHARTS: slinky.charts},
 }
+_RECONCILED = {"soperator": soperator.reconciled, "slinky": slinky.reconciled}
 
 
 def main(argv: Sequence[str]) -> int:
     """Exit status 0: every release accepts the values and the record is written; 1: one does not; 2:
     usage error.
     """
-    parser = argparse.ArgumentParser(
-        allow_abbrev=False,
-        prog="scripts/hold_against",
-        description="Render the real charts of each release with Holdfast's values, run Flux's "
-        "post-render and the real check runner, and dry-run the result on a real API server. As root.",
-        epilog="example: scripts/hold_against soperator ~/src/soperator --helm ~/go/bin/helm",
-    )
-    parser.add_argument("project", choices=_PARTS)
-    parser.add_argument(
-        "checkout", type=Path, help="git working tree of the project, with its tags"
-    )
-    parser.add_argument("--helm", default="helm", help="the helm program (default: from PATH)")
-    parser.add_argument(
-        "--manager",
-        type=Path,
-        help="Soperator's manager, built from the commit that is checked out: it reconciles the result",
-    )
-    parser.add_argument(
-        "--only",
-        choices=(CHARTS, RUNNER, MANAGER),
-        help="one part; the record keeps what the other parts found before",
-    )
+    parser = _parser()
     args = parser.parse_args(argv)
-    for program in (args.helm, args.manager):
+    for program in (args.helm, args.manager, args.beside):
         if program is not None and not shutil.which(program):
             return _wrong(
-                f"{program} not found; --helm takes Helm 3, --manager Soperator's manager"
+                f"{program} not found; --helm takes Helm 3, --manager and --beside an operator's program"
             )
-    parts: dict[str, Part] = {
-        name: part for name, part in _PARTS[args.project].items() if args.only in (None, name)
-    }
-    if args.manager is not None and args.project == "soperator" and args.only in (None, MANAGER):
-        parts[MANAGER] = functools.partial(soperator.reconciled, program=args.manager)
+    parts = _parts(args)
     if not parts:
-        return _wrong(f"nothing to do: --only {args.only} of {args.project} (with --manager?)")
+        option = BESIDE if args.only == BESIDE else MANAGER
+        return _wrong(f"nothing to do: --only {args.only} of {args.project} (with --{option}?)")
     file = RECORD / f"{args.project}.json"
     found: dict[str, Any] = {}
     try:
@@ -87,10 +65,62 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def _parts(args: argparse.Namespace) -> Mapping[str, Part]:
+    parts: dict[str, Part] = {
+        name: part for name, part in _PARTS[args.project].items() if args.only in (None, name)
+    }
+    if args.manager is not None and args.only in (None, MANAGER):
+        parts[MANAGER] = functools.partial(_RECONCILED[args.project], program=args.manager)
+    if args.beside is not None and args.only in (None, BESIDE):
+        found_there = functools.partial(
+            beside.histories, project=args.project, lasts_s=args.seconds
+        )
+        parts[BESIDE] = functools.partial(found_there, program=args.beside)
+    return parts
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False,
+        prog="scripts/hold_against",
+        description="Render the real charts of each release with Holdfast's values, run Flux's "
+        "post-render and the real check runner, and dry-run the result on a real API server. With an "
+        "operator's program, also let it reconcile the result, or act beside the bridge. As root.",
+        epilog="example: scripts/hold_against soperator ~/src/soperator --helm ~/go/bin/helm",
+    )
+    parser.add_argument("project", choices=_PARTS)
+    parser.add_argument(
+        "checkout", type=Path, help="git working tree of the project, with its tags"
+    )
+    parser.add_argument("--helm", default="helm", help="the helm program (default: from PATH)")
+    parser.add_argument(
+        "--manager",
+        type=Path,
+        help="the operator's manager (Soperator's ./cmd, slurm-operator's ./cmd/manager), built from the "
+        "commit that is checked out: it reconciles the result",
+    )
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        metavar="PROGRAM",
+        help="the operator's program that drains nodes (Soperator's ./cmd/soperatorchecks, "
+        "slurm-operator's ./cmd/manager): it runs beside the bridge in random histories",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=600, help="how long --beside takes (default: 600)"
+    )
+    parser.add_argument(
+        "--only",
+        choices=(CHARTS, RUNNER, MANAGER, BESIDE),
+        help="one part; the record keeps what the other parts found before",
+    )
+    return parser
+
+
 def _values(project: str, parts: Iterable[str], before: Mapping[str, Any]) -> dict[str, str]:
     """Digests of the values that each part was tested with; those of other parts stay."""
     today = digests(project)
-    return {**before.get("values", {}), **{part: today[part] for part in parts}}
+    return {**before.get("values", {}), **{part: today[part] for part in parts if part in today}}
 
 
 def _wrong(text: str) -> int:

@@ -13,7 +13,8 @@ import yaml
 
 from holdfast.cli.commands.render import render_text
 
-CHARTS, RUNNER, MANAGER = "charts", "runner", "manager"
+CHARTS, RUNNER, MANAGER, BESIDE = "charts", "runner", "manager", "beside"
+"""The parts. The last one is about the bridge, and renders nothing."""
 
 SLINKY = {"image": "registry.example.org/holdfast:1", "mounts": "/mnt/training"}
 HOOKS = ("wrapper", "runner")
@@ -30,7 +31,7 @@ _RENDERED: Mapping[str, Mapping[str, tuple[Rendered, ...]]] = {
         RUNNER: _SOPERATOR,
         MANAGER: (("soperator", {}), _NODESET),
     },
-    "slinky": {CHARTS: (("slinky", SLINKY),)},
+    "slinky": {CHARTS: (("slinky", SLINKY),), MANAGER: (("slinky", SLINKY),)},
 }
 """Project → part → what it renders."""
 

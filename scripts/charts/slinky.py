@@ -11,6 +11,7 @@ from testbed.kube.local import ApiServer
 from charts.chart import Tools, accepted, establish, unknown_keys
 from charts.digest import SLINKY
 from charts.errors import NotHeld
+from charts.operators import slinky as manager
 from charts.release import Release, releases
 from holdfast.cli.commands.render import render_text
 
@@ -30,6 +31,13 @@ def charts(checkout: Path, tools: Tools) -> dict[str, Any]:
             print(f"{version} …", flush=True)
             found["releases"][version] = _release(server, tools, release)
     return found
+
+
+def reconciled(checkout: Path, tools: Tools, program: Path) -> dict[str, Any]:
+    """What the manager, built from the commit that is checked out, makes of the values."""
+    *_, release = releases(checkout, tools.folder / "manager", since=_OLDEST)
+    print(f"{release.chart('slurm')['version']}: slurm-operator's manager …", flush=True)
+    return {"manager": manager.reconciled(tools, release, program)}
 
 
 def _release(server: ApiServer, tools: Tools, release: Release) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from typing import Any
 import yaml
 from testbed.kube.local import ApiServer
 
-from charts import manager, nodesets, runner
+from charts import nodesets, runner
 from charts.chart import Object, Tools, accepted, establish, identity, unknown_keys
 from charts.digest import HOOKS
 from charts.errors import NotHeld
+from charts.operators import soperator as manager
 from charts.release import Release, releases
 from holdfast.cli.commands.render import render_text
 from holdfast.errors import UsageError

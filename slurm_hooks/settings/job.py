@@ -34,6 +34,9 @@ class JobConfig:
     degraded_wait_s: float = 3600.0
     """How long to wait for a checkpoint after which a job leaves a degraded node; 0: it stays there until
     it ends."""
+    stop_notice_s: float = 600.0
+    """How long before its machine is stopped (maintenance, spot notice) a job leaves at its next checkpoint
+    even if no other node is free. At the latest it leaves half a minute before, without a checkpoint."""
     max_clock_skew_s: float = 5.0
     """With a node clock further ahead of slurmctld's, Slurm's own requeue delay stays."""
 
@@ -49,7 +52,7 @@ class JobConfig:
                 raise ValueError(f"{name} must be {bounds}, got {getattr(self, name):g}")
         for name in (
             *("end_grace_s", "evidence_wait_s", "slurm_patience_s"),
-            *("degraded_wait_s", "max_clock_skew_s"),
+            *("degraded_wait_s", "stop_notice_s", "max_clock_skew_s"),
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name):g}")

@@ -117,7 +117,7 @@ def test_the_bridges_layer_is_reproducible_and_starts_as_its_user(root: Root) ->
         f"PATH=/{bridge.HOME}/bin:$PATH\n"
         "$as holdfast --version\n"
         "$as id -un\n"
-        "$as python -I -c 'import kubernetes, prometheus_client, rich, k8s_bridge.endpoints.metrics; print(1)'\n"
+        "$as python -I -c 'import kubernetes, rich, k8s_bridge.endpoints.otlp; print(1)'\n"
         # Up to the point where it needs a cluster.
         "$as holdfast bridge --plan 2>&1 || echo status $?\n"
         f"touch /{bridge.HOME}/x && rm /{bridge.HOME}/x\n"

@@ -86,8 +86,8 @@ def test_every_download_of_pip_is_checked_by_hash() -> None:
 
 def test_the_images_lock_has_what_the_bridge_needs() -> None:
     """The wheel is installed without its dependencies: what is missing here is missing in the image."""
-    wanted = required("dependencies") | required("bridge")
-    assert {"kubernetes", "prometheus-client", "rich"} <= wanted
+    wanted = required("dependencies") | required("bridge") | required("otel")
+    assert {"kubernetes", "opentelemetry-sdk", "prometheus-client", "rich"} <= wanted
     assert wanted <= {pin.split("==")[0] for pin in pins(FOLDER / "requirements.lock")}
 
 

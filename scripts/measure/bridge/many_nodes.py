@@ -31,7 +31,7 @@ _CONF = """
 ClusterName=many
 SlurmctldHost=localhost(127.0.0.1)
 SlurmctldPort={port}
-SlurmUser=root
+SlurmUser={user}
 AuthType=auth/slurm
 CredType=auth/slurm
 ProctrackType=proctrack/linuxproc
@@ -43,6 +43,7 @@ ReturnToService=1
 NodeName={prefix}-[0-{last}] State=CLOUD CPUs=4 RealMemory=1000
 PartitionName=all Nodes=ALL Default=YES
 """
+_TOKENS = "AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key=/etc/slurm/jwt.key\n"
 
 
 def slurm_name(number: int) -> str:
@@ -59,22 +60,34 @@ def number_of(kube_name: str) -> int:
 
 class ManySlurmNodes:
     """slurmctld of a built root filesystem with nodes of the state CLOUD: ``PREFIX-0``, ``PREFIX-1``, ….
-    ``bin`` has Slurm's commands.
+    ``bin`` has Slurm's commands. ``user``: SlurmUser. With ``jwt_key``, tokens signed with it are accepted.
     """
 
-    def __init__(self, root: Path, folder: Path, count: int, prefix: str = "w"):
+    def __init__(
+        self,
+        root: Path,
+        folder: Path,
+        count: int,
+        prefix: str = "w",
+        user: str = "root",
+        jwt_key: bytes = b"",
+    ):
         if not os.path.lexists(root / "usr/sbin/slurmctld"):  # a link that is absolute in the root
             raise SandboxError(f"no Slurm in {root}; scripts/sandbox up builds it")
         self._root, self._folder, self._count, self._prefix = root, folder, count, prefix
         self.bin = folder / "bin"
+        self._user, self._jwt_key = user, jwt_key
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> ManySlurmNodes:
         etc, root = self._folder / "etc", self._folder / "root"
         for made in (etc, root, self.bin):
             made.mkdir(parents=True)
-        text = _CONF.format(port=free_port(), last=self._count - 1, prefix=self._prefix)
+        names = {"last": self._count - 1, "prefix": self._prefix, "user": self._user}
+        text = _CONF.format(port=free_port(), **names) + (_TOKENS if self._jwt_key else "")
         (etc / "slurm.conf").write_text(text)
+        (etc / "jwt.key").write_bytes(self._jwt_key)
+        (etc / "jwt.key").chmod(0o600)
         (etc / "slurm.key").write_bytes(secrets.token_bytes(64))
         (etc / "slurm.key").chmod(0o600)
         steps = (
@@ -84,8 +97,8 @@ class ManySlurmNodes:
             f"mount -t overlay overlay -o lowerdir={self._root},upperdir={root}/u,workdir={root}/w "
             f"{root}/r",
             f"mkdir -p {root}/r/etc/slurm {root}/r/run/many/state",
-            f"cp {etc}/slurm.conf {etc}/slurm.key {root}/r/etc/slurm/",
-            f"chown -R root:root {root}/r/etc/slurm",
+            f"cp {etc}/slurm.conf {etc}/*.key {root}/r/etc/slurm/",
+            f"chroot {root}/r chown -R {self._user}: /etc/slurm /run/many",
             f"mount -t proc proc {root}/r/proc",
             f"mount --bind /dev {root}/r/dev",
             f"exec chroot {root}/r /usr/sbin/slurmctld -D -i",

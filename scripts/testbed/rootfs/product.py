@@ -192,6 +192,9 @@ def configuration(nodes: int, *, pyslurm: bool = False) -> str:
         ),
         "active: {start_s: 20, host: {modules: []}, storage: {size_mib: 16, min_write_mb_s: 2, min_read_mb_s: 2}}",
         "job: {poll_s: 2}",
-        "bridge: {poll_s: 0.5, metrics_port: 9646}",
+        "bridge:",
+        "  poll_s: 0.5",
+        "  metrics_port: 9646",
+        "  rules: [{use: nebius-maintenance, mode: drain, clear_s: 1}]",
     ]
     return "\n".join(lines) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,11 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slurm_hooks.job.fence.newer import Run
-from slurm_hooks.node import kernel_files
+from slurm_hooks.node import kernel_files, step_cgroup
 from slurm_hooks.node.process import environment, process_state, send
 from slurm_hooks.node.process_scan import uid_of
-
-_STEP = re.compile(r"(\S*/job_[0-9]{1,10}/step_[0-9]{1,10})(?:/|$)", re.MULTILINE)
 
 
 class Attempt(NamedTuple):
@@ -114,8 +111,8 @@ def _of_user(uid: int, procfs: Path) -> Iterator[Pid]:
 
 def _step(pid: Pid, procfs: Path) -> str:
     """The cgroup of the process's step; empty: none, or the batch script's."""
-    found = _STEP.search(kernel_files.text(str(procfs / str(pid.pid) / "cgroup")))
-    return found[1] if found else ""
+    found = step_cgroup.find(kernel_files.text(str(procfs / str(pid.pid) / "cgroup")))
+    return found.path if found and found.step.isdigit() else ""
 
 
 def _is(pid: Pid, procfs: Path) -> bool:

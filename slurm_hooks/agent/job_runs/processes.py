@@ -3,15 +3,15 @@
 Runs only inside a contained worker: reading a process's environment takes a lock of its memory,
 which a process stuck in the driver may hold for ever.
 
-A process belongs to a job by its cgroup (``…/job_4711/…``, which only slurmstepd creates); if Slurm
-uses no cgroups, by SLURM_JOB_ID in its initial environment. Users can forge the environment, so a
-process is killed only if it also runs as the job's user, and never if that user is root.
+A process belongs to a job by its cgroup, which only slurmstepd creates: ``…/job_4711/…``, or
+``…/SLUID/step_0/…``, and a slurmstepd there tells the job. If Slurm uses no cgroups, by SLURM_JOB_ID in
+its initial environment. Users can forge the environment, so a process is killed only if it also runs as
+the job's user, and never if that user is root.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import select
 import signal
 import time
@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from slurm_hooks.agent.kill_tasks.affected_tasks import TasksToKill, affected
-from slurm_hooks.node import kernel_files
+from slurm_hooks.node import kernel_files, step_cgroup
 from slurm_hooks.node.process import environment, process_state, send
 from slurm_hooks.node.process_scan import each, uid_of
+from slurm_hooks.node.slurmstepds import jobs_of_sluids
 
-_CGROUP = re.compile(r"/job_([0-9]{1,10})(?:/step_([A-Za-z0-9]+))?(?:/|$)", re.MULTILINE)
 _ENV = (
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
@@ -97,9 +97,11 @@ class Fate:
 def open_processes(procfs: Path = Path("/proc")) -> Callable[[Any], Iterator[Any]]:
     """Answers ``Scan`` with JobProcess items and ``End`` with a Fate for each process."""
 
+    known = KnownJobs(procfs)
+
     def serve(request: Any) -> Iterator[Any]:
         if isinstance(request, Scan):
-            yield from scan(procfs)
+            yield from scan(procfs, known)
         elif isinstance(request, End):
             yield from end(request, procfs)
         else:
@@ -108,27 +110,57 @@ def open_processes(procfs: Path = Path("/proc")) -> Callable[[Any], Iterator[Any
     return serve
 
 
-def scan(procfs: Path) -> Iterator[JobProcess]:
+class KnownJobs:
+    """The jobs of the SLUIDs in cgroups. Those of jobs that have ended stay known, the newest ``_MOST_KNOWN``."""
+
+    def __init__(self, procfs: Path) -> None:
+        self._procfs = procfs
+        self._jobs: dict[str, int] = {}
+        self._unknown: set[str] = set()
+
+    def begin(self) -> None:
+        """A new scan: a SLUID that was unknown may be known now."""
+        self._unknown.clear()
+
+    def job(self, sluid: str) -> int | None:
+        if sluid not in self._jobs and sluid not in self._unknown:
+            self._jobs |= jobs_of_sluids(self._procfs)
+            for oldest in list(self._jobs)[:-_MOST_KNOWN]:
+                del self._jobs[oldest]
+            if sluid not in self._jobs:
+                self._unknown.add(sluid)
+        return self._jobs.get(sluid)
+
+
+_MOST_KNOWN = 1000
+
+
+def scan(procfs: Path, known: KnownJobs | None = None) -> Iterator[JobProcess]:
     """Every live process of every job on this node. Raises ``TimeoutError`` at the end if a user's
     processes did not answer."""
-    return each(procfs, lambda pid: read_process(pid, procfs))
+    jobs = known or KnownJobs(procfs)
+    jobs.begin()
+    return each(procfs, lambda pid: read_process(pid, procfs, jobs))
 
 
-def read_process(pid: int, procfs: Path) -> JobProcess | None:
+def read_process(pid: int, procfs: Path, known: KnownJobs | None = None) -> JobProcess | None:
     """The process, if it is alive and belongs to a job."""
     state = process_state(pid, str(procfs))
     if state is None or state[0] in "ZX":
         return None
     folder = procfs / str(pid)
-    cgroup = _CGROUP.search(_text(folder / "cgroup"))
+    cgroup = step_cgroup.find(_text(folder / "cgroup"))
     env = _environment(folder)
-    job = kernel_files.whole(cgroup[1] if cgroup else env.get("SLURM_JOB_ID", ""))
+    proven = cgroup.job if cgroup else None
+    if cgroup and cgroup.sluid:
+        proven = (known or KnownJobs(procfs)).job(cgroup.sluid)
+    job = kernel_files.whole(env.get("SLURM_JOB_ID", "")) if proven is None else proven
     uid = uid_of(folder)
     if uid is None or job is None:
         return None
     # A task of a het job is in the cgroup of its component, but its environment names the leader. Both
     # belong to the same job.
-    step = cgroup[2] if cgroup and cgroup[2] else env.get("SLURM_STEP_ID", "")
+    step = cgroup.step if cgroup and cgroup.step else env.get("SLURM_STEP_ID", "")
     number = kernel_files.whole(step)
     restarts = kernel_files.whole(env.get("SLURM_RESTART_COUNT", "0"))
     return JobProcess(
@@ -139,7 +171,7 @@ def read_process(pid: int, procfs: Path) -> JobProcess | None:
         job=job,
         step=step if number is not None and number < _PSEUDO_STEP else "",
         restarts=restarts if "SLURM_JOB_ID" in env else None,
-        by_cgroup=cgroup is not None,
+        by_cgroup=proven is not None,
         command=_command(folder),
         env={name: env[name] for name in _ENV[3:] if name in env},
     )

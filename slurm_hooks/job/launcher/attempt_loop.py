@@ -33,7 +33,6 @@ from slurm_hooks.job.past_attempts import (
 from slurm_hooks.job.progress.failure_evidence import without_abort
 from slurm_hooks.job.resume.argument import filled
 from slurm_hooks.job.resume.environment import child_environment
-from slurm_hooks.job.step.node_watch import SKIP, SKIP_NEAR_LIMIT
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.rank_hosts import rank_hosts, task_count
 from slurm_hooks.job.step.run_step import StepEnd, run_step
@@ -162,7 +161,7 @@ class AttemptLoop:
             watch=watch.look,
             end_tasks=lambda steps: self._actions.end_tasks(self._number, steps),
             poll_s=config.poll_s,
-            skip_looks=SKIP_NEAR_LIMIT if self._job.before_limit else SKIP,
+            skip_looks=watch.skip_looks,
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._look.nodes),
             on_terminated=lambda: journal.add("terminated", attempt=self._number),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from holdfast.policy.job.degraded_nodes import MoveLimits
 from holdfast.policy.job.facts import JobDecision
 from slurm_hooks.job.launcher.inputs import Attempt, Job, Tools, attempt_id
 from slurm_hooks.job.launcher.notices import Notices
@@ -22,6 +23,7 @@ from slurm_hooks.job.progress.hang_watch import HangWatch
 from slurm_hooks.job.progress.silence import HangLimits
 from slurm_hooks.job.progress.slow_watch import SlowWatch
 from slurm_hooks.job.resume.search import search
+from slurm_hooks.job.step.node_watch import SKIP, SKIP_NEAR_LIMIT
 from slurm_hooks.job.step.output_reader import Listener
 from slurm_hooks.job.step.run_step import StepEnd
 from slurm_hooks.settings.notify import JobEvent
@@ -46,6 +48,7 @@ class StepWatch:
         """``switched_off``: nothing is ended."""
         self._tools, self._look_at, self._notices = tools, look, notices
         self._number, self._switched_off = attempt.number, switched_off
+        self._before_limit = job.before_limit
         self._search = search(attempt.choice, attempt.history)
         self.proved = ""
         self._began = time.monotonic()
@@ -60,7 +63,7 @@ class StepWatch:
             left_now,
             tools.signals.send,
             lambda found: idle_nodes(tools.slurm, found, look.nodes),
-            config.degraded_wait_s,
+            MoveLimits(patience_s=config.degraded_wait_s, notice_s=config.stop_notice_s),
         )
         limits = HangLimits(
             timeout_s=config.hang_timeout_s if job.hang_timeout_s is None else job.hang_timeout_s,
@@ -89,10 +92,16 @@ class StepWatch:
         if not fatal:
             self.proved = self.proved or self._search.proved(time.monotonic() - self._began)
             why = self.proved or self._limit.look(snapshot.job, time.time())
-            why = why or self._degraded.look(snapshot, time.monotonic())
+            why = why or self._degraded.look(snapshot, time.monotonic(), time.time())
             return why or self.hang.look(snapshot.job, time.monotonic())
         self.evidence.lost = frozenset(fault.node for fault in fatal if fault.is_gone)
         return f"{BAD_NODE}{', '.join(map(str, fatal))}"
+
+    def skip_looks(self) -> int:
+        """How many looks may be left out while nothing happens."""
+        if self._degraded.hurries:
+            return 0
+        return SKIP_NEAR_LIMIT if self._before_limit else SKIP
 
     def _report_slowdown(self, snapshot: JobSnapshot) -> None:
         found = self._slow.take()

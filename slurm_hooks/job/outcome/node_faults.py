@@ -11,6 +11,7 @@ from holdfast.node_states import JOBS_LOST
 from holdfast.reason import Reason
 from holdfast.records import incidents
 from holdfast.records.incidents import Incident
+from holdfast.records.leave import Leave, leave_of
 from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import Severity, SlurmName
 
@@ -47,6 +48,7 @@ class NodeFault:
     ``gpu``             index of the faulty GPU, if it is one GPU.
     ``out_of_service``  Slurm starts no new job on the node.
     ``usable_again``    only this run's processes were lost; the next run may use the node.
+    ``leave``           the bridge tells running jobs to leave, as the machine is going to be stopped.
     """
 
     node: SlurmName
@@ -56,6 +58,7 @@ class NodeFault:
     gpu: int | None = None
     out_of_service: bool = True
     usable_again: bool = False
+    leave: Leave | None = None
 
     @property
     def is_gone(self) -> bool:
@@ -91,6 +94,7 @@ def fault_of(node: SlurmNode) -> NodeFault | None:
         detail=reason.detail,
         fatal=severity_of(reason.code) is Severity.FATAL,
         gpu=_index(reason.pairs.get("gpu", "")),
+        leave=leave_of(reason),
     )
 
 

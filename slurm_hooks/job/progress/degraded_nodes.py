@@ -1,18 +1,25 @@
 """A running job leaves degraded nodes at its next checkpoint: it is asked for one, and then requeued.
 
 The program goes on until the checkpoint is complete, so nothing is lost but the time of a restart. The nodes are
-drained, so the next run gets others.
+drained, so the next run gets others. A machine that is going to be stopped is left before that, with the last
+checkpoint that is complete by then.
 """
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Collection
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 from holdfast.errors import CommandError
 from holdfast.faults import fault_of
-from holdfast.policy.job.degraded_nodes import DegradedFacts, Move, decide
+from holdfast.policy.job.degraded_nodes import (
+    DegradedFacts,
+    Move,
+    MoveLimits,
+    decide,
+    is_urgent,
+)
 from holdfast.policy.job.facts import JobDecision, Next
 from holdfast.slurm.client import SlurmClient, SlurmJob
 from holdfast.vocabulary import NodeState, SlurmName
@@ -48,39 +55,53 @@ class DegradedNodes:
         left: Callable[[], Left],
         send: Callable[[int], None],
         idle: Callable[[SlurmJob], int | None],
-        patience_s: float,
+        limits: MoveLimits,
     ) -> None:
         self._number, self._left, self._send, self._idle = number, left, send, idle
-        self._patience_s = patience_s
+        self._limits = limits
         self._asked_at: float | None = None
+        self._urgent = False
+        self._until: float | None = None
         self._looked_at = float("-inf")
         self._before: Checkpoint | None = None
         self._given_up = False
         self._nodes = self._why = ""
 
-    def look(self, snapshot: JobSnapshot, now: float) -> str:
-        """Why the step must end now; empty if it goes on. ``now``: ``time.monotonic``."""
+    @property
+    def hurries(self) -> bool:
+        """Is a machine of the job about to be stopped?"""
+        return self._urgent
+
+    def look(self, snapshot: JobSnapshot, now: float, at: float) -> str:
+        """Why the step must end now; empty if it goes on. ``now``: ``time.monotonic``, ``at``: epoch seconds."""
         job, nodes = snapshot.job, to_leave(snapshot.faults or ())
         if self._why or job is None or self._given_up:
             return self._why
         if not nodes:
             if self._asked_at is not None and snapshot.faults is not None:
                 say(f"{self._nodes}: in service again; the job stays")
-                self._asked_at = None
+                self._asked_at, self._urgent = None, False
             return ""
-        if now - self._looked_at < _EVERY_S or self._patience_s <= 0:
+        self._until = _first_stop(nodes)
+        left_s = None if self._until is None else self._until - at
+        urgent = is_urgent(left_s, self._limits)
+        often = urgent or now - self._looked_at >= _EVERY_S
+        if not often or self._limits.patience_s <= 0:
             return ""
         self._looked_at, self._nodes = now, ", ".join(map(str, nodes))
+        if urgent and not self._urgent:
+            self._urgent, self._asked_at = True, None  # a checkpoint of long ago does not count
         asked_s = None if self._asked_at is None else now - self._asked_at
         newest = self._left().newest
         facts = DegradedFacts(
             count=len(nodes),
             requeue=job.requeue,
-            idle=self._idle(job),
+            idle=None if urgent else self._idle(job),
             asked_s=asked_s,
             written=asked_s is not None and is_other(newest, self._before),
+            left_s=left_s,
         )
-        self._act(decide(facts, self._patience_s), newest, now)
+        self._act(decide(facts, self._limits), newest, now)
         return self._why
 
     def _act(self, move: Move, newest: Checkpoint | None, now: float) -> None:
@@ -91,19 +112,27 @@ class DegradedNodes:
             self._before = newest  # no free node at that one: the next one loses less
         elif move is Move.LEAVE:
             step = "" if newest is None or newest.step is None else f" from step {newest.step}"
-            self._why = f"leaves {self._nodes} after a checkpoint; continues{step} on other nodes"
+            new = self._asked_at is not None and is_other(newest, self._before)
+            when = "after a checkpoint" if new else f"without a new checkpoint{self._stop}"
+            self._why = f"leaves {self._nodes} {when}; continues{step} on other nodes"
         elif move is Move.GIVE_UP:
             self._given_up = True
-            span = timedelta(seconds=round(self._patience_s))
+            span = timedelta(seconds=round(self._limits.patience_s))
             say(f"{self._nodes}: no checkpoint and no other nodes within {span}; the job stays")
+
+    @property
+    def _stop(self) -> str:
+        if self._until is None:
+            return ""
+        return f", as the machine is stopped at {datetime.fromtimestamp(self._until, timezone.utc):%H:%M:%S} UTC"
 
     def _ask(self) -> None:
         if self._number is None:
-            say(f"degraded: {self._nodes}: the job leaves after its next checkpoint")
+            say(f"degraded: {self._nodes}: the job leaves after its next checkpoint{self._stop}")
             return
         say(
             f"degraded: {self._nodes}: sending {signal.Signals(self._number).name}; the job leaves after its "
-            "next checkpoint"
+            f"next checkpoint{self._stop}"
         )
         self._send(self._number)
 
@@ -127,8 +156,16 @@ class DegradedNodes:
 
 
 def to_leave(faults: Collection[NodeFault]) -> tuple[NodeFault, ...]:
-    """The nodes that are degraded so that a job should leave them at its next checkpoint."""
-    return tuple(fault for fault in faults if not fault.fatal and fault_of(fault.code).moves_jobs)
+    """The nodes that are degraded so that a job should leave them at its next checkpoint, and those whose
+    machine is going to be stopped."""
+    left = (fault for fault in faults if not fault.fatal)
+    return tuple(fault for fault in left if fault.leave or fault_of(fault.code).moves_jobs)
+
+
+def _first_stop(nodes: Collection[NodeFault]) -> float | None:
+    """When the first of these machines is stopped, epoch seconds; ``None``: not known."""
+    times = [node.leave.until for node in nodes if node.leave and node.leave.until is not None]
+    return min(times, default=None)
 
 
 def idle_nodes(slurm: SlurmClient, job: SlurmJob, job_nodes: Collection[SlurmName]) -> int | None:

@@ -26,7 +26,7 @@ class Watch:
         poll_s: float,
         wake: Callable[[], None],
         heard_at: Callable[[], float],
-        skip: int = SKIP,
+        skip: Callable[[], int] = lambda: SKIP,
     ) -> None:
         self.why = ""
         self._skip = skip
@@ -52,7 +52,7 @@ class Watch:
         """Whether the next look can be left out; ``skipped``: how many were, in a row."""
         settled = now - self._started_at > SETTLED_S
         prints = now - self._heard_at() < max(_PRINTS_S, 2 * self._poll_s)
-        return settled and prints and self.skipped < self._skip
+        return settled and prints and self.skipped < self._skip()
 
     def stop(self) -> None:
         self._stop.set()

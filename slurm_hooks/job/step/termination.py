@@ -79,7 +79,7 @@ class StepPlan:
     on_terminated: Callable[[], None] = lambda: None
     on_started: Callable[[Listener], None] = lambda _: None
     evidence: Evidence = field(default_factory=NoEvidence)
-    skip_looks: int = SKIP
+    skip_looks: Callable[[], int] = lambda: SKIP
     fenced: Callable[[], str] = lambda: ""
     end_now: Callable[[], None] = lambda: None
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from slurm_hooks.facts import KernelEvent, pci_address
+from slurm_hooks.node import step_cgroup
 from slurm_hooks.probes.kmsg.follower import KernelRecord, plain
 from slurm_hooks.probes.kmsg.rules import CODES, TO_CONFIRM, Rule, rule_for
 from slurm_hooks.probes.kmsg.user_text import begins_with_user_text
@@ -80,7 +81,6 @@ _OOM = re.compile(
     r"(?:OOM victim|Kill(?:ed)? process) (\d+) \((.{0,15})\)(?:,? (?:total-vm:|UID|score|is already).*)?",
     re.S,
 )
-_JOB = re.compile(r"/job_(\d{1,10})(?:/|$)")
 _USERS_OWN = re.compile(r"/user\.slice/|/user@\d")
 """Cgroups that systemd delegates to a user, who chooses the names below them."""
 
@@ -279,8 +279,8 @@ def _oom(record: KernelRecord, report: _Report) -> Iterator[KernelEvent]:
     constraint, group = report.victims.pop(match.group(2), ("", ""))
     limited = match.group(1).startswith("Memory") or constraint == "CONSTRAINT_MEMCG"
     # There a user may name a cgroup like that of any job.
-    job = None if _USERS_OWN.search(group) else _JOB.search(group)
-    subject = f"job {job.group(1)}" if job else match.group(3)
+    step = None if _USERS_OWN.search(group) else step_cgroup.find(group)
+    subject = f"job {step.job or step.sluid}" if step else match.group(3)
     yield _event(record, "oom", "OOM_JOB" if limited else "OOM_SYSTEM", subject, fatal=False)
 
 

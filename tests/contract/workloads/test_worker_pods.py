@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,10 +14,12 @@ from holdfast.cli.commands.render import render_text
 from holdfast.errors import UsageError
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState as S
+from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube.access import Right
 from k8s_bridge.kube.api import KubeFailed, KubeRefused
 from k8s_bridge.kube.client import KubeApi
+from k8s_bridge.worker_pods.disruptions import Disruptions, ending
 from k8s_bridge.worker_pods.evictable import EVICTABLE
 from k8s_bridge.worker_pods.protection import Protection, require
 from tests.contract.waits import until, until_in_force
@@ -101,6 +105,37 @@ def test_a_bridge_that_starts_again_or_knows_nothing_changes_no_label(workers: W
     assert workers.evicts("worker-0")
 
 
+def test_a_pod_that_kubernetes_ends_is_seen_with_the_time_of_its_end(workers: Workers) -> None:
+    """A real eviction. Without a kubelet the pod ends when it is deleted at once."""
+    woken = threading.Event()
+    watched = Disruptions(workers.kube, WORKERS, woken.set)
+    victim = SlurmName("victim")
+    spec = {
+        "nodeName": "computeinstance-0",
+        "terminationGracePeriodSeconds": 600,
+        "containers": [{"name": "main", "image": "none"}],
+    }
+    body = {"metadata": {"name": victim}, "spec": spec}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": victim}}
+    watched.start()
+    try:
+        workers.root.request("POST", PODS, body=body)
+        begun = time.time()
+        workers.root.request("POST", f"{PODS}/{victim}/eviction", body=eviction)
+        until(lambda: victim in watched.found())
+        found = watched.found()[victim]
+        assert found.reason == "EvictionByEvictionAPI"
+        assert begun + 590 <= found.until <= time.time() + 610
+        assert woken.is_set(), "the bridge's loop does not wait for its next look"
+        assert ending(workers.kube, workers.policy) == watched.found()
+        assert ending(workers.kube, workers.policy, victim) == watched.found()
+        assert ending(workers.kube, workers.policy, "worker-0") == {}
+    finally:
+        workers.root.request("DELETE", f"{PODS}/{victim}", {"gracePeriodSeconds": "0"})
+    until(lambda: not watched.found())
+    watched.stop()
+
+
 def test_a_node_without_a_pod_stops_nobody(workers: Workers) -> None:
     workers.look(worker_0=IDLE, worker_1=IDLE)
     assert workers.look(worker_0=DRAINED, worker_9=DRAINED) == 1
@@ -130,6 +165,7 @@ def test_a_missing_right_is_named_at_the_start(workers: Workers) -> None:
     require(workers.kube, workers.policy, "kubeconfig")
     other = replace(workers.policy, worker_pods_namespace="default")
     with pytest.raises(
-        UsageError, match="may not list pods in default, patch pods in default; add"
+        UsageError,
+        match="may not list pods in default, watch pods in default, patch pods in default; add",
     ):
         require(workers.kube, other, "kubeconfig")

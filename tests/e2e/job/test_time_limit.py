@@ -1,6 +1,11 @@
-"""Jobs that are requeued at a checkpoint: before their time limit, and away from a degraded node."""
+"""Jobs that are requeued at a checkpoint: before their time limit, away from a degraded node, and before a
+machine is stopped."""
 
 from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timezone
 
 import pytest
 from testbed.box import Box
@@ -75,3 +80,39 @@ def test_a_job_leaves_a_degraded_node_after_the_checkpoint_it_is_asked_for(clean
     assert "starts from" in log
     assert "step_7.pt" in log
     assert (job.restarts, "work lost" in log) == (1, False)
+
+
+def test_a_job_leaves_before_its_machine_is_stopped(clean_box: Box) -> None:
+    """The condition that Nebius sets, a bridge that drains for it, and a job that is asked for a checkpoint."""
+    box = clean_box
+    job = training.submit(box, rank=_SAVES_AT_USR1, run="--checkpoint-signal USR1")
+    folder = box.path(job.folder)
+    job.wait(lambda: len(list(folder.glob("up.*"))) == 4, "its ranks")
+    node = job.nodes()[1]
+    stop = time.time() + 300
+    try:
+        _maintenance(box, node, "True", stop)
+        cluster.wait_for(lambda: cluster.drained(box, node), f"{node} drained", 20)
+        assert f"jobs=leave until={int(stop) // 5 * 5}" in cluster.reason(box, node)
+        job.wait_state("COMPLETED", 60)
+    finally:
+        _maintenance(box, node, "False", stop)
+    log = job.log()
+    assert f"degraded: {node} (KUBE_RULE" in log, log
+    assert "sending SIGUSR1; the job leaves after its next checkpoint, as the machine is" in log
+    assert "step_7.pt" in log
+    assert (job.restarts, "work lost" in log) == (1, False)
+    cluster.wait_for(lambda: cluster.in_service(box, node), f"{node} in service again", 20)
+
+
+def _maintenance(box: Box, node: str, status: str, deadline: float) -> None:
+    at = datetime.fromtimestamp(deadline, timezone.utc)
+    now = datetime.now(timezone.utc)
+    row = {
+        "type": "NebiusMaintenanceScheduled",
+        "status": status,
+        "message": f"SLA deadline is {at:%Y-%m-%dT%H:%M:%SZ}",
+        "lastTransitionTime": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+    }
+    patch = json.dumps({"status": {"conditions": [row]}})
+    box.kubectl("patch", "node", cluster.kube_name(box, node), "--subresource=status", "-p", patch)

@@ -19,6 +19,7 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName, SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.endpoints.metrics import BridgeMetrics
+from k8s_bridge.endpoints.passes import Pass
 from k8s_bridge.kube.api import KubeFailed, KubeNotFound
 from k8s_bridge.loop import Bridge, Look
 from k8s_bridge.model.changes import WriteRecord
@@ -262,6 +263,28 @@ def test_a_temporary_error_for_one_node_does_not_stop_the_others(
     assert bridge.step(NOON) == 0
     monkeypatch.setattr(cluster.kube, "patch_status", write)
     assert bridge.step(NOON + timedelta(seconds=6)) == 1
+
+
+def test_a_pass_is_traced_with_what_it_planned_and_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(3)
+    bridge = bridge_over(cluster, tmp_path, monkeypatch)
+    traced: list[Pass] = []
+    bridge.trace = traced.append
+    bridge._one_pass()
+    (first,) = traced
+    assert (first.planned, first.written, first.error) == (3, 3, "")
+    assert 0 < first.begun_ns <= first.looked_ns <= first.ended_ns
+    bridge._one_pass()
+    assert (traced[1].planned, traced[1].written) == (0, 0)
+
+    def broken() -> list[KubeNode]:
+        raise KubeFailed("GET: 500")
+
+    monkeypatch.setattr(bridge.watch, "nodes", broken)
+    bridge._one_pass()
+    assert traced[2].error == "KubeFailed"
 
 
 def test_nothing_is_planned_while_neither_side_changed(

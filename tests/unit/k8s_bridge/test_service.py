@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -17,9 +18,11 @@ from holdfast.config.schema import ClusterConfig
 from holdfast.errors import ConfigError, UsageError
 from k8s_bridge import service
 from k8s_bridge.config import BridgeConfig
+from k8s_bridge.endpoints.passes import Pass
 from k8s_bridge.kube.access import Right
 from k8s_bridge.names import KUBERNETES, SLURM
 from k8s_bridge.service import Parts, Service, Tools
+from tests.unit.k8s_bridge.endpoints import otlp_receiver
 
 
 class AllRights:
@@ -200,3 +203,24 @@ def test_an_image_that_does_not_know_the_bridges_user_is_named(
     monkeypatch.setattr("os.geteuid", lambda: uid)
     assert Service(file, lambda _parts, _tools: Loop(lambda _: None)).run() == 0
     assert ("add the user slurm_user with this uid" in capsys.readouterr().err) is warned
+
+
+def test_traces_go_to_the_receiver_of_the_configuration(file: Path) -> None:
+    def make(parts: Parts, tools: Tools) -> Loop:
+        traced = Pass(1, 2, 3, planned=1, written=1)
+        return Loop(lambda _: tools.trace(traced))
+
+    with otlp_receiver.running() as receiver:
+        file.write_text(f"bridge: {{otlp_endpoint: '{receiver.url}'}}\n")
+        assert Service(file, make).run() == 0
+        assert {span.name for span in receiver.spans()} == {"pass", "look", "write"}
+        assert "holdfast_bridge_passes" in receiver.metrics()
+
+
+def test_without_the_packages_of_opentelemetry_it_does_not_start(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "k8s_bridge.endpoints.otlp", None)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
+    with pytest.raises(UsageError, match="OTEL_EXPORTER_OTLP_ENDPOINT asks for OpenTelemetry"):
+        Service(file, lambda *_: Loop(lambda _: None)).run()

@@ -11,6 +11,11 @@ import pytest
 
 from holdfast.vocabulary import SlurmName
 from k8s_bridge import show
+from k8s_bridge.config import BridgeConfig
+from k8s_bridge.model.disruption import Disruption
+from k8s_bridge.model.ownership import rule_reason
+from k8s_bridge.rules.rule import RuleMode
+from k8s_bridge.rules.settings import BridgeBudget, RuleSettings
 from tests.unit.k8s_bridge.fake_cluster import AGENT, FakeCluster
 
 W0 = SlurmName("worker-0")
@@ -86,6 +91,50 @@ def test_the_plan_of_a_worker_that_moved_is_that_of_the_bridge(
     assert ("computeinstance-0", "Release") in [(row["node"], row["change"]) for row in rows]
 
 
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_rule_that_holds_keeps_its_drain_and_an_incident_drains_nothing(
+    tmp_path: Path, nodes: int
+) -> None:
+    rules = (RuleSettings(use="nebius-gpu-error", mode=RuleMode.DRAIN, hold_s=0),)
+    cluster = FakeCluster(3, BridgeConfig(rules=rules))
+    for i in range(nodes):
+        cluster.kube.raw[f"computeinstance-{i}"]["status"]["conditions"].append(
+            {"type": "NebiusGPUError", "status": "True"}
+        )
+
+    def changes() -> list[str]:
+        report = show.node_report(looked(cluster, tmp_path), "worker-0")
+        assert report is not None
+        return [row["change"] for row in report["changes"] if row["change"] != "UpdateStatus"]
+
+    if nodes == 3:
+        assert changes() == [], "an incident of the cluster"
+        return
+    assert changes() == ["DrainInSlurm"]
+    cluster.slurm.drain([W0], rule_reason("nebius-gpu-error", cluster.clock.now))
+    assert changes() == ["WriteRecord"], "and no undrain"
+
+
+def test_a_worker_pod_that_ends_and_the_switches_are_in_the_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = (RuleSettings(use="worker-pod-disrupted", mode=RuleMode.DRAIN),)
+    limits = BridgeBudget(max_nodes=9, incident_share=1, domain_share=0.5)
+    cluster = FakeCluster(
+        3, BridgeConfig(worker_pods_namespace="slurm", rules=rules, budget=limits)
+    )
+    cluster.settle()
+    ends = Disruption(reason="PreemptionByScheduler", since=1.0, until=301.0)
+    names = [SlurmName(f"worker-{i}") for i in range(3)]
+    look = looked(cluster, tmp_path)._replace(
+        pods=dict.fromkeys(names[:2], ends), domains=dict.fromkeys(names, "leaf0")
+    )
+    assert show.show_plan(look, as_json=True) == 1
+    rows = json.loads(capsys.readouterr().out)
+    drains = [(r["slurm"], r["rule"], r["until"]) for r in rows if r["change"] == "DrainInSlurm"]
+    assert drains == [("worker-0", "worker-pod-disrupted", 300)], "half of leaf0 is one node"
+
+
 @pytest.mark.parametrize("name", ["worker-0", "computeinstance-0"])
 def test_one_node_by_either_name(cluster: FakeCluster, tmp_path: Path, name: str) -> None:
     cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
@@ -113,6 +162,12 @@ def test_a_persons_cordon_is_named_with_what_ends_it(cluster: FakeCluster, tmp_p
     assert report["how_to_uncordon"].startswith(
         "kubectl uncordon computeinstance-1 ends the cordon"
     )
+
+
+def test_the_name_in_slurm(cluster: FakeCluster, tmp_path: Path) -> None:
+    look = looked(cluster, tmp_path)
+    names = ("worker-1", "computeinstance-1", "else")
+    assert [show.slurm_name(look, name) for name in names] == ["worker-1", "worker-1", ""]
 
 
 def test_a_name_that_nobody_knows_and_a_node_without_its_node(

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.errors import Unavailable
 from holdfast.slurm.client import SlurmNode
+from holdfast.slurm.topology import Group
 from holdfast.vocabulary import NodeState, SlurmName
-from k8s_bridge.slurm_view import SlurmView
+from k8s_bridge.slurm_view import TOPOLOGY_S, SlurmView, Topology
 from tests.unit.k8s_bridge.fake_cluster import AGENT, FakeCluster
 
 W0, W1 = SlurmName("worker-0"), SlurmName("worker-1")
@@ -91,3 +93,37 @@ def test_a_new_node_and_one_that_sinfo_leaves_out_are_read_whole(bench: Bench) -
     bench.cluster.slurm.nodes_fast = lambda: fast()[1:]  # type: ignore[method-assign]
     bench.cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
     assert NodeState.DRAIN in {node.name: node.states for node in bench.view.read()}[W0]
+
+
+def test_the_topology_is_read_now_and_then_and_survives_a_silent_slurmctld() -> None:
+    now = [0.0]
+    answers: list[list[Group] | None] = [
+        [Group(name="leaf0", nodes=("worker-0", "worker-1"))],
+        None,
+        [Group(name="leaf0", nodes=("worker-0", "worker-1"))],
+        [Group(name="leaf9", nodes=("worker-0",))],
+    ]
+
+    def read() -> list[Group]:
+        answer = answers.pop(0)
+        if answer is None:
+            raise Unavailable("scontrol", "no answer")
+        return answer
+
+    topology = Topology(read, lambda: now[0])
+    topology.refresh()
+    first = topology.domains
+    assert first == {W0: "leaf0", W1: "leaf0"}
+    for _ in range(3):
+        topology.refresh()
+    assert len(answers) == 3, "not at each look"
+    for _ in range(2):
+        now[0] += TOPOLOGY_S
+        topology.refresh()
+        assert topology.domains is first
+    now[0] += TOPOLOGY_S
+    topology.refresh()
+    assert topology.domains == {W0: "leaf9"}
+    nobody = Topology()
+    nobody.refresh()
+    assert nobody.domains == {}

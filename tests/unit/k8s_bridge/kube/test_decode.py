@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8s_bridge.kube.decode import decode
+from k8s_bridge.kube.decode import decode, decode_if
 
 NAMES = st.text(alphabet='"}],:[{\\ a1é', max_size=12) | st.sampled_from(
     ['"images":[', "}]", "}]}}", '\\"', ',"status":{}', "cr.example.org/a@sha256:0f"]
@@ -56,3 +56,26 @@ def test_a_list_of_another_form_is_decoded_whole() -> None:
 def test_invalid_json_is_an_error(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"JSON|Expecting|Unterminated"):
         decode(text)
+
+
+LISTED = (
+    b'{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"x"},"items":[{"a":"Word"}]}'
+)
+
+
+def test_the_items_of_a_list_are_decoded_where_they_have_the_word() -> None:
+    assert decode_if(LISTED, b"Word") == json.loads(LISTED)
+    without = decode_if(LISTED, b"Other")
+    assert without == {**json.loads(LISTED), "items": []}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"items":[{"a":1}],"metadata":{"resourceVersion":"9"}}',
+        b'{"metadata":{},"b":{"items":[{"a":1}]},"items":[]}',
+        b'{"metadata":{}}',
+    ],
+)
+def test_the_head_of_a_list_is_never_lost(data: bytes) -> None:
+    assert decode_if(data, b"Word").get("metadata") == json.loads(data).get("metadata")

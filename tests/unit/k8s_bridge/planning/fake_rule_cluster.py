@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.model.changes import Change
+from k8s_bridge.model.disruption import Disruption
 from k8s_bridge.planning.plan import plan
 from k8s_bridge.planning.signals import Signals
 from k8s_bridge.rules.rule import RuleMode
@@ -36,17 +37,22 @@ class RuleCluster(FakeCluster):
         limits = budget or BridgeBudget(max_nodes=2, max_share=0)
         super().__init__(nodes, BridgeConfig(rules=rules, budget=limits, **policy))
         self.signals = Signals(self.policy)
+        self.pods: dict[SlurmName, Disruption] = {}
+        self.domains: dict[SlurmName, str] = {}
 
     def plan(self) -> list[Change]:
         slurm = self.slurm.nodes()
-        kube = self.signals.look(slurm, self.kube.list_nodes()[0], self.clock.now)
+        listed, now = self.kube.list_nodes()[0], self.clock.now
+        kube = self.signals.look(slurm, listed, now, self.pods, self.domains)
         return plan(slurm, kube, self.policy, self.clock.now)
 
     def restart(self) -> None:
         self.signals = Signals(self.policy)
 
-    def show(self, condition: str, status: str | None, i: int = 0, *, ago_s: float = 0) -> None:
-        """What another client writes; ``None``: it removes the condition."""
+    def show(
+        self, condition: str, status: str | None, i: int = 0, *, ago_s: float = 0, says: str = ""
+    ) -> None:
+        """What another client writes, with the message ``says``; ``None``: it removes the condition."""
         rows = self.kube.raw[f"computeinstance-{i}"]["status"]["conditions"]
         rows[:] = [row for row in rows if row["type"] != condition]
         if status is not None:
@@ -56,9 +62,16 @@ class RuleCluster(FakeCluster):
                     "type": condition,
                     "status": status,
                     "lastTransitionTime": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+                    "message": says,
                 }
             )
         self.kube._touch(f"computeinstance-{i}")
+
+    def ends_pods(self, which: Iterable[int]) -> None:
+        """Kubernetes ends the worker pods of these nodes, and of no others."""
+        at = self.clock.now.timestamp()
+        ends = Disruption(reason="DeletionByTaintManager", since=at, until=at + 30)
+        self.pods = {self.node(i).name: ends for i in which}
 
     def label(self, key: str, value: str, i: int = 0) -> None:
         self.kube.raw[f"computeinstance-{i}"]["metadata"].setdefault("labels", {})[key] = value

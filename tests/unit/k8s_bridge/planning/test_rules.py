@@ -34,7 +34,8 @@ def test_every_built_in_rule_observes_and_looks_at_one_thing() -> None:
         assert rule.mode is RuleMode.OBSERVE
         assert rule.about
         assert not rule.condition.startswith(MIRRORS)
-        assert bool(rule.condition) + bool(rule.taint) == (rule.name != "node-gone")
+        looked_at = (rule.condition, rule.taint, rule.pod)
+        assert sum(map(bool, looked_at)) == (rule.name != "node-gone")
     assert all(condition.startswith(MIRRORS) for condition in CONDITIONS)
 
 
@@ -379,6 +380,7 @@ def something_happens(cluster: RuleCluster, chance: random.Random) -> None:
         lambda: cluster.show(GPU, chance.choice(["True", "False", "Unknown", None]), i),
         lambda: cluster.show(GPU, "True", i, ago_s=30),
         lambda: cluster.show("Ready", chance.choice(["True", "False", "Unknown"]), i),
+        lambda: cluster.ends_pods(chance.sample(range(4), chance.randrange(3))),
         lambda: cluster.kube.cordon(kube, chance.random() < 0.5),
         lambda: cluster.slurm.set_drain(name, "fan", HUMAN),
         undrain,
@@ -393,9 +395,14 @@ def something_happens(cluster: RuleCluster, chance: random.Random) -> None:
 def test_no_wrong_action_in_any_order_of_signals_people_and_restarts(seed: int) -> None:
     """``FakeSlurm`` raises ``Violation`` for an undrain of others and a reason overwritten."""
     chance = random.Random(seed)
-    rules = (draining("nebius-gpu-error", hold_s=3, clear_s=6), draining("not-ready", hold_s=6))
+    rules = (
+        draining("nebius-gpu-error", hold_s=3, clear_s=6),
+        draining("not-ready", hold_s=6),
+        draining("worker-pod-disrupted", clear_s=5),
+    )
+    limits = BridgeBudget(max_share=0, incident_share=1)
     for _ in range(60):
-        cluster = RuleCluster(*rules, nodes=4, budget=BridgeBudget(max_share=0, incident_share=1))
+        cluster = RuleCluster(*rules, nodes=4, budget=limits, worker_pods_namespace="slurm")
         for _ in range(25):
             something_happens(cluster, chance)
             persons = {n for n, by in cluster.slurm.drained_by.items() if by == HUMAN}
@@ -407,6 +414,7 @@ def test_no_wrong_action_in_any_order_of_signals_people_and_restarts(seed: int) 
             cluster.show(GPU, "False", i, ago_s=3600)
             cluster.show("Ready", "True", i, ago_s=3600)
             cluster.kube.cordon(f"computeinstance-{i}", False)
+        cluster.ends_pods([])
         cluster.passes(200, every=50)
         cluster.settle()
         assert BRIDGE not in cluster.slurm.drained_by.values(), "our drain is orphaned"

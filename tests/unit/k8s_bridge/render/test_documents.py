@@ -294,7 +294,8 @@ def test_every_other_setting_of_the_bridge_reaches_it(tmp_path: Path) -> None:
     assert bridge.timeout_s == 30
     written = yaml.safe_load(config["data"]["holdfast.yaml"])["bridge"].keys()
     own = {"kubeconfig", "isolate", "show_planned", "rules", "budget", "workloads"}
-    own |= {"full_read_s", "hold_unknown_s", "hold_free_s", "page_host", "page_names", "log_format"}
+    own |= {"full_read_s", "hold_unknown_s", "hold_free_s", "page_host", "page_names"}
+    own |= {"otlp_endpoint", "log_format"}
     assert {field.name for field in fields(BridgeConfig)} - written == own
     pod = deployment["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"pool": "system", "zone": "a"}

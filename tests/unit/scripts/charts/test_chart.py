@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from charts.chart import objects_of, unknown_keys
 from charts.errors import NotHeld
-from charts.manager import settings
+from charts.operators.soperator import settings
 from charts.release import newest_tags, releases
 
 

@@ -14,6 +14,8 @@ from charts.__main__ import main
         (["--helm", "/no/such/helm"], "/no/such/helm not found"),
         (["--helm", "/bin/sh", "--manager", "/no/such/manager"], "/no/such/manager not found"),
         (["--helm", "/bin/sh", "--only", "manager"], "nothing to do: --only manager of soperator"),
+        (["--helm", "/bin/sh", "--only", "beside"], "(with --beside?)"),
+        (["--helm", "/bin/sh", "--beside", "/no/such/program"], "/no/such/program not found"),
     ],
 )
 def test_what_is_missing_is_said(

@@ -44,6 +44,24 @@ def test_a_real_api_server_accepted_what_the_real_chart_made_of_it(version: str)
     assert {"Controller", "NodeSet", "ConfigMap"} <= set(RELEASES[version]["accepted"])
 
 
+def test_the_real_manager_made_of_the_values_what_they_mean(values: dict[str, Any]) -> None:
+    """And the Secrets that the page names: those of the side-car's key and of the bridge's token."""
+    made = SLINKY["manager"]
+    conf = values["controller"]["extraConfMap"]
+    said = {key: str(conf[key]) for key in ("HealthCheckProgram", "HealthCheckInterval")}
+    assert said.items() <= made["slurm_conf"].items()
+    assert made["slurm_conf"]["Prolog"] == "prolog-00-holdfast"
+    assert {f"{kind}-00-holdfast" for kind in ("prolog", "epilog")} == set(made["scripts"])
+    nodeset = values["nodesets"]["gpu"]
+    assert made["worker_args"][-2:] == nodeset["slurmd"]["args"]
+    assert "INSTANCE_ID" in made["worker_env"]
+    mounts = {mount["mountPath"] for mount in nodeset["slurmd"]["volumeMounts"]}
+    assert mounts <= set(made["worker_mounts"])
+    assert "holdfast" in made["worker_init_containers"]
+    assert (made["slurm_key_bytes"], made["token_user"]) == (1024, "holdfast")
+    assert made["slurmctld"] == ["slurm-controller"], "the page types commands in its pod"
+
+
 def test_slurm_conf_gets_the_lines_that_plain_slurm_gets(values: dict[str, Any]) -> None:
     lines = [line for line in render_text("slurm-conf").splitlines() if not line.startswith("#")]
     plain = {line for line in lines if not line.startswith(("Prolog=", "Epilog="))}

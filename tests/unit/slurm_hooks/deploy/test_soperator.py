@@ -122,6 +122,7 @@ def test_the_real_manager_left_slurm_conf_alone_and_mounted_the_scripts() -> Non
     assert manager["slurm_conf"]["Epilog"] == "/opt/slurm_scripts/epilog.sh"
     assert manager["slurm_conf"]["HealthCheckProgram"] == "/opt/slurm_scripts/hc_program.sh"
     assert "/var/lib/holdfast" in manager["worker_mounts"]
+    assert manager["munge_key_bytes"] == 1024, "copied by the command of install-bridge.md"
 
 
 def test_for_flux_the_same_values_lie_in_a_config_map() -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from slurm_hooks.agent.jobs.lost_at_boot import jobs_with_step
 from slurm_hooks.job.step.node_steps import steps_here
-from slurm_hooks.node.slurmstepds import steps
+from slurm_hooks.node.slurmstepds import jobs_of_sluids, steps
 
 SCOPE = "0::/system.slice/slurmstepd.scope"
+SLUID = "s2Z1M83PR0SW00"
 
 
 def process(
@@ -43,11 +44,14 @@ def test_steps_are_found_by_their_slurmstepds(tmp_path: Path) -> None:
         ("0 0 0 0", f"{SCOPE}/job_8/step_0/user/task_0"),
         ("0 0 0 0", f"{SCOPE}/job_8/step_0/user/task_0/job_47"),
         ("0 0 0 0", "9:pids:/\n1:freezer:/slurm/uid_2002/job_8/step_0"),
+        ("0 0 0 0", f"{SCOPE}/{SLUID}/step_0/user/task_0"),
+        ("0 0 0 0", f"{SCOPE}/job_47/step_0/user/task_0"),
         ("0 0 0 0", "0::/user.slice/user-2002.slice/session-5.scope"),
         ("0 0 0 0", "0::/user.slice/user-2002.slice/user@2002.service/job_47/step_0"),
     ],
     ids=["a user's process", "a set-user-ID program", "sudo in another job", "with a cgroup below it",
-         "sudo in another job, cgroup v1", "sudo in a login", "sudo in a user's own cgroup"],
+         "sudo in another job, cgroup v1", "sudo in a job of 26.05", "sudo in a task",
+         "sudo in a login", "sudo in a user's own cgroup"],
 )  # fmt: skip
 def test_a_title_that_a_user_chose_is_no_slurmstepd(tmp_path: Path, uids: str, cgroup: str) -> None:
     """bob runs it on the node that has lost alice's job 47."""
@@ -55,3 +59,11 @@ def test_a_title_that_a_user_chose_is_no_slurmstepd(tmp_path: Path, uids: str, c
     process(tmp_path, 8, b"slurmstepd: [9.extern]")
     assert list(steps(tmp_path)) == [(9, "extern")]
     assert steps_here(47, tmp_path) == frozenset()
+
+
+def test_the_job_of_a_sluid_is_told_by_its_slurmstepd(tmp_path: Path) -> None:
+    process(tmp_path, 2, b"slurmstepd: [47.0]", cgroup=f"{SCOPE}/{SLUID}/step_0/slurm")
+    process(tmp_path, 3, b"slurmstepd: [48.0]", cgroup=f"{SCOPE}/job_48/step_0/slurm")
+    process(tmp_path, 4, b"slurmstepd: [49.0]", cgroup=f"{SCOPE}/{SLUID[:-1]}1/step_0/user/task_0")
+    assert jobs_of_sluids(tmp_path) == {SLUID: 47}
+    assert steps_here(47, tmp_path) == {"0"}

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from holdfast.faults import ALL_FAULTS
-from holdfast.policy.job.degraded_nodes import DegradedFacts, Move, decide
+from holdfast.policy.job.degraded_nodes import DegradedFacts, Move, MoveLimits, decide
 from holdfast.vocabulary import Severity
 
 PATIENCE_S = 3600.0
+LIMITS = MoveLimits(patience_s=PATIENCE_S, notice_s=600.0)
 FACTS = DegradedFacts(count=2, requeue=True, idle=2, asked_s=None)
 
 
@@ -29,15 +30,26 @@ FACTS = DegradedFacts(count=2, requeue=True, idle=2, asked_s=None)
         (replace(FACTS, asked_s=PATIENCE_S), Move.GIVE_UP),
         (replace(FACTS, asked_s=PATIENCE_S, written=True, idle=0), Move.GIVE_UP),
         (replace(FACTS, asked_s=PATIENCE_S, written=True), Move.LEAVE),
+        (replace(FACTS, left_s=601.0, idle=0), Move.STAY),
+        (replace(FACTS, left_s=601.0), Move.ASK),
+        (replace(FACTS, left_s=601.0, asked_s=PATIENCE_S, idle=0), Move.WAIT),
+        (replace(FACTS, left_s=600.0, idle=None), Move.ASK),
+        (replace(FACTS, left_s=31.0, asked_s=5.0, idle=0), Move.WAIT),
+        (replace(FACTS, left_s=31.0, asked_s=5.0, written=True, idle=0), Move.LEAVE),
+        (replace(FACTS, left_s=30.0, asked_s=5.0), Move.LEAVE),
+        (replace(FACTS, left_s=-5.0), Move.LEAVE),
+        (replace(FACTS, left_s=30.0, requeue=False), Move.STAY),
     ],
 )
 def test_the_next_step(facts: DegradedFacts, move: Move) -> None:
-    assert decide(facts, PATIENCE_S) is move
+    assert decide(facts, LIMITS) is move
 
 
 def test_a_site_can_have_jobs_stay() -> None:
-    assert decide(FACTS, 0.0) is Move.STAY
-    assert decide(replace(FACTS, asked_s=9.0, written=True), 0.0) is Move.STAY
+    never = replace(LIMITS, patience_s=0.0)
+    assert decide(FACTS, never) is Move.STAY
+    assert decide(replace(FACTS, asked_s=9.0, written=True), never) is Move.STAY
+    assert decide(replace(FACTS, left_s=20.0), never) is Move.STAY
 
 
 def test_only_faults_that_drain_and_let_jobs_go_on_move_them() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -127,6 +128,22 @@ def test_the_cgroup_is_used_before_the_environment(
     found = read_process(50, proc)
     assert found is not None
     assert (found.job, found.step, found.by_cgroup, found.uid) == (job, step, True, 2001)
+
+
+def test_the_job_of_a_sluid_stays_known_when_its_slurmstepds_have_ended(tmp_path: Path) -> None:
+    """Cgroups of version 2 on Slurm 26.05 name no job; what is left of it must not be called another one's."""
+    scope = "0::/system.slice/slurmstepd.scope/s2Z1M83PR0SW00/step_3"
+    proc = fake_proc(tmp_path, 50, cgroup=f"{scope}/user/task_0\n", environ="SLURM_JOB_ID=99\0")
+    answer = open_processes(proc)
+    (unknown,) = answer(Scan())
+    assert (unknown.job, unknown.step, unknown.by_cgroup) == (99, "3", False)
+    fake_proc(tmp_path, 40, cgroup=f"{scope}/slurm\n", uid=0)
+    (tmp_path / "40/cmdline").write_text("slurmstepd: [7.3]\0")
+    for stays in (True, False):
+        found = {one.pid: one for one in answer(Scan())}
+        assert (found[50].job, found[50].step, found[50].by_cgroup) == (7, "3", True)
+        if stays:
+            shutil.rmtree(tmp_path / "40")
 
 
 @pytest.mark.parametrize("cgroup", ["0::/user.slice/job_x\n", "0::/myjob_7/step_1\n", "0::/job_\n"])

@@ -8,11 +8,13 @@ from typing import cast
 import pytest
 
 from holdfast.errors import CommandError, NotInstalled, Refused, Unavailable
+from holdfast.records.leave import Leave
 from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
-from holdfast.vocabulary import SlurmName
+from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.outcome.node_faults import (
     JobSnapshot,
     NodeFault,
+    fault_of,
     look_until_answered,
     look_until_fatal,
     read_snapshot,
@@ -52,6 +54,20 @@ def test_a_running_job_was_not_ended(state: str) -> None:
 
 def test_without_an_answer_nobody_knows_whether_slurm_ended_the_job() -> None:
     assert not JobSnapshot(job=None, faults=None).ended_by_slurm
+
+
+@pytest.mark.parametrize(
+    ("reason", "leave"),
+    [
+        ("holdfast:KUBE_RULE: x rule=spot-aws jobs=leave until=500 at=380", Leave(500.0)),
+        ("holdfast:KUBE_RULE: x rule=nebius-gpu-error at=380", None),
+    ],
+)
+def test_a_machine_that_is_going_to_be_stopped(reason: str, leave: Leave | None) -> None:
+    states = frozenset({NodeState.ALLOCATED, NodeState.DRAIN})
+    found = fault_of(SlurmNode(name=SlurmName("worker-1"), states=states, reason=reason))
+    assert found is not None
+    assert (found.fatal, found.leave) == (False, leave)
 
 
 class Clock:

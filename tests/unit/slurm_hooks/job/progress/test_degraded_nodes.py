@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Unavailable
+from holdfast.policy.job.degraded_nodes import MoveLimits
 from holdfast.policy.job.facts import Next
+from holdfast.records.leave import Leave
 from holdfast.slurm.client import SlurmJob, SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
@@ -32,6 +34,7 @@ JOB = SlurmJob(
 SLOW = NodeFault(node=SlurmName("worker-3"), code="IB_RATE", detail="100 Gb/s", fatal=False)
 MEMORY = replace(SLOW, code="ROW_REMAP_PENDING")
 DEGRADED = JobSnapshot(job=JOB, faults=(SLOW, MEMORY))
+NOON = 1_795_000_000.0
 WELL = JobSnapshot(job=JOB, faults=())
 
 
@@ -42,7 +45,8 @@ class Attempt:
         self.newest, self.idle, self.now = 100, 1, 0.0
         self.sent = list[int]()
         self.nodes = DegradedNodes(
-            number, self.left, self.sent.append, lambda _: self.idle, patience_s
+            *(number, self.left, self.sent.append, lambda _: self.idle),
+            MoveLimits(patience_s=patience_s, notice_s=600.0),
         )
 
     def left(self) -> Left:
@@ -54,7 +58,7 @@ class Attempt:
 
     def look(self, snapshot: JobSnapshot = DEGRADED, after_s: float = 10.0) -> str:
         self.now += after_s
-        return self.nodes.look(snapshot, self.now)
+        return self.nodes.look(snapshot, self.now, NOON + self.now)
 
 
 def end(status: int, *, why: str = "", how: str = "", terminated: bool = False) -> StepEnd:
@@ -123,6 +127,66 @@ def test_without_a_checkpoint_the_job_stays(capsys: pytest.CaptureFixture[str]) 
     )
     attempt.newest = 120
     assert attempt.look() == ""
+
+
+def stopped(after_s: float | None) -> JobSnapshot:
+    """The machine of a node is stopped ``after_s`` after the attempt began; ``None``: at an unknown time."""
+    until = None if after_s is None else NOON + after_s
+    leaves = replace(SLOW, code="KUBE_RULE", leave=Leave(until))
+    return JobSnapshot(job=JOB, faults=(leaves, replace(leaves, leave=Leave(None))))
+
+
+def test_before_its_machine_is_stopped_a_job_leaves_with_a_new_checkpoint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    attempt = Attempt()
+    attempt.idle = 0
+    assert not attempt.nodes.hurries
+    assert attempt.look(stopped(500)) == ""
+    assert attempt.nodes.hurries
+    assert attempt.sent == [signal.SIGUSR1], "also where no other node is free"
+    assert "the machine is stopped at" in capsys.readouterr().err
+    attempt.newest = 120
+    why = attempt.look(stopped(500))
+    assert "after a checkpoint; continues from step 120" in why
+    decision = attempt.nodes.ended(end(-15, why=why))
+    assert decision is not None
+    assert decision.next is Next.REQUEUE
+
+
+def test_without_a_new_checkpoint_it_leaves_shortly_before() -> None:
+    attempt = Attempt()
+    assert attempt.look(stopped(100)) == ""
+    assert attempt.look(stopped(100), after_s=59) == ""
+    assert "without a new checkpoint, as the machine" in attempt.look(stopped(100), after_s=2)
+    late = Attempt()
+    assert "without a new checkpoint" in late.look(stopped(20)), "no time to ask"
+    assert late.sent == []
+
+
+def test_long_before_it_leaves_only_for_free_nodes_and_never_gives_up() -> None:
+    attempt = Attempt(patience_s=300)
+    attempt.idle = 2
+    attempt.look(stopped(3600))
+    assert attempt.sent == [signal.SIGUSR1]
+    attempt.idle, attempt.newest = 0, 120
+    assert attempt.look(stopped(3600)) == "", "it would wait in the queue"
+    assert attempt.look(stopped(3600), after_s=1000) == ""
+    assert attempt.look(stopped(3600), after_s=2000) == ""
+    assert len(attempt.sent) == 2, "a checkpoint of long ago does not count"
+    attempt.newest = 140
+    assert "step 140" in attempt.look(stopped(3600))
+
+
+def test_at_an_unknown_time_it_leaves_as_a_degraded_node() -> None:
+    attempt = Attempt()
+    attempt.idle = 0
+    assert attempt.look(stopped(None)) == ""
+    assert attempt.sent == []
+    attempt.idle = 2
+    attempt.look(stopped(None))
+    attempt.newest = 120
+    assert "step 120" in attempt.look(stopped(None))
 
 
 def test_a_node_that_returns_to_service_changes_nothing() -> None:

@@ -24,3 +24,13 @@ def test_looks_are_skipped_only_while_a_settled_job_prints(
         looks.skipped += 1
     looks.stop()
     assert skipped == skips
+
+
+def test_before_its_machine_is_stopped_a_job_is_looked_at_each_time() -> None:
+    skip = [node_watch.SKIP]
+    begin = time.monotonic() + 130
+    looks = node_watch.Watch(lambda: "", 5.0, lambda: None, lambda: begin, lambda: skip[0])
+    assert looks.may_skip(begin)
+    skip[0] = 0
+    assert not looks.may_skip(begin)
+    looks.stop()

@@ -157,16 +157,18 @@ def test_a_hung_task_names_what_it_waits_for() -> None:
     assert events[-1].text.endswith("Waits in fuse.")
 
 
-def test_a_killed_task_names_its_job() -> None:
+@pytest.mark.parametrize("job", ["job_4711", "s2Z1M83PR0SW00"])
+def test_a_killed_task_names_its_job(job: str) -> None:
+    """By its SLUID where cgroups have that name; Slurm's commands take both."""
     (event,) = heard(
         lines(
             "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=step_0,mems_allowed=0-1,"
-            "oom_memcg=/system.slice/slurmstepd.scope/job_4711/step_0,"
-            "task_memcg=/system.slice/slurmstepd.scope/job_4711/step_0/user/task_3,task=python3,pid=99,uid=2001",
+            f"oom_memcg=/system.slice/slurmstepd.scope/{job}/step_0,"
+            f"task_memcg=/system.slice/slurmstepd.scope/{job}/step_0/user/task_3,task=python3,pid=99,uid=2001",
             "Memory cgroup out of memory: Killed process 99 (python3) total-vm:1kB, anon-rss:1kB",
         )
     )
-    assert (event.code, event.subject) == ("OOM_JOB", "job 4711")
+    assert (event.code, event.subject) == ("OOM_JOB", f"job {job.removeprefix('job_')}")
 
 
 SLURM_JOB = "/system.slice/slurmstepd.scope/job_7/step_0/user/task_0"

@@ -8,11 +8,9 @@ Holdfast's values, and compares slurm.conf and the worker pods' template.
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +21,14 @@ from charts import nodesets
 from charts.chart import Object, Tools, establish, served
 from charts.errors import NotHeld
 from charts.nodesets import CLUSTER
+from charts.operators import pages
+from charts.operators.running import Running
 from charts.release import Release
 from holdfast.cli.commands.render import render_text
 
-_WAIT_S, _SETTLE_S = 90.0, 15.0
+_SETTLE_S = 15.0
+_OF_KEY = "kubectl -n soperator get secret soperator-munge"
+"""The begin of the page's command that copies the key of munge."""
 _STATEFUL_SETS = "statefulsets.apps.kruise.io"
 _OPTIONS = (
     "-controllers=cluster,nodeset", "-leader-elect=false", f"-operator-namespace={CLUSTER}",
@@ -54,27 +56,21 @@ def reconciled(tools: Tools, release: Release, program: Path) -> dict[str, Any]:
         _apply(
             server, tools.template(release, "nodesets", nodesets.values(release, with_ours=False))
         )
-        with (tools.folder / "manager.log").open("wb") as log:
-            env = {**os.environ, "KUBECONFIG": str(server.kubeconfig), "ENABLE_WEBHOOKS": "false"}
-            child = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", str(program), *_OPTIONS],
-                env=env, stdout=log, stderr=log,
-            )  # fmt: skip
-            try:
-                cluster = _Cluster(server, child)
-                cluster.wait("its job populate-jail", cluster.complete_populate_jail)
-                cluster.wait("slurm.conf and a StatefulSet", cluster.is_up)
-                before = cluster.state()
-                ours = (_cluster(release), render_text("soperator"))
-                _apply(server, tools.template(release, "slurm-cluster", *ours, name=CLUSTER))
-                time.sleep(_SETTLE_S)
-                after = cluster.state()
-                _apply(server, tools.template(release, "nodesets", nodesets.values(release)))
-                cluster.wait("the mount of /var/lib/holdfast", cluster.has_state_folder)
-                last = cluster.state()
-            finally:
-                child.kill()
-                child.wait()
+        argv, log = (str(program), *_OPTIONS), tools.folder / "manager.log"
+        off = {"ENABLE_WEBHOOKS": "false"}
+        with Running("Soperator's manager", argv, server, log, off) as running:
+            cluster = _Cluster(server)
+            running.wait("its job populate-jail", cluster.complete_populate_jail)
+            running.wait("slurm.conf and a StatefulSet", cluster.is_up)
+            before = cluster.state()
+            ours = (_cluster(release), render_text("soperator"))
+            _apply(server, tools.template(release, "slurm-cluster", *ours, name=CLUSTER))
+            time.sleep(_SETTLE_S)
+            after = cluster.state()
+            _apply(server, tools.template(release, "nodesets", nodesets.values(release)))
+            running.wait("the mount of /var/lib/holdfast", cluster.has_state_folder)
+            last = cluster.state()
+            munge_key_bytes = _copied_key(server, tools)
     return {
         "commit": release.commit,
         "slurm_conf": {
@@ -88,6 +84,7 @@ def reconciled(tools: Tools, release: Release, program: Path) -> dict[str, Any]:
         "changed_scripts": _differences(before["scripts"], after["scripts"], new=False),
         "worker_mounts": last["mounts"],
         "worker_labels": last["labels"],
+        "munge_key_bytes": munge_key_bytes,
     }
 
 
@@ -130,20 +127,24 @@ def _apply(server: ApiServer, objects: Sequence[Object]) -> None:
     server.kubectl("apply", "-n", CLUSTER, "--server-side", "-f", "-", stdin=text)
 
 
+def _copied_key(server: ApiServer, tools: Tools) -> int:
+    """The length of the key of munge, as the page's command copies it for the bridge."""
+    server.kubectl("create", "namespace", "holdfast")
+    pages.run(pages.command("install-bridge.md", _OF_KEY), server, tools.kubectl)
+    made = pages.secret(server, CLUSTER, f"{CLUSTER}-munge")
+    copied = pages.secret(server, "holdfast", "slurm-auth")
+    if not made or copied != made or set(made) != {"munge.key"}:
+        raise NotHeld(
+            f"the copy of munge's key: {sorted(copied)}, and Soperator has {sorted(made)}"
+        )
+    return len(made["munge.key"])
+
+
 class _Cluster:
-    """The cluster's objects on the server, and the running manager."""
+    """The cluster's objects on the server."""
 
-    def __init__(self, server: ApiServer, child: subprocess.Popen[bytes]) -> None:
-        self._server, self._child = server, child
-
-    def wait(self, what: str, happened: Callable[[], bool]) -> None:
-        end = time.monotonic() + _WAIT_S
-        while not happened():
-            if self._child.poll() is not None:
-                raise NotHeld(f"Soperator's manager ended with status {self._child.returncode}")
-            if time.monotonic() > end:
-                raise NotHeld(f"Soperator's manager did not make {what} within {_WAIT_S:.0f} s")
-            time.sleep(0.5)
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
 
     def complete_populate_jail(self) -> bool:
         """Marks the job that fills the jail complete: no pod can run it here."""

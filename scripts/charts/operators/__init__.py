@@ -1,0 +1,1 @@
+"""Operators of other projects, as somebody built them, that really run."""
