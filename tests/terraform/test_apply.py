@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,6 @@ KINDS = (
     f"{IN_NAMESPACE},clusterroles,clusterrolebindings,validatingadmissionpolicies,"
     "validatingadmissionpolicybindings,namespaces"
 )
-LONGEST_S = 120
-"""For init and apply, with everything built."""
 FLUX = ("get", "configmap", "slurm-cluster", "--namespace", "flux-system", "--output", "json")
 
 
@@ -84,10 +81,8 @@ def unchanged(terraform: Terraform, **values: object) -> None:
 
 def test_apply_change_and_destroy(here: Terraform, server: ApiServer) -> None:
     values: dict[str, Any] = {"kubeconfig": str(server.kubeconfig)}
-    begin = time.monotonic()
     here.ok("init")
     here.ok("apply", "-auto-approve", **values)
-    assert time.monotonic() - begin <= LONGEST_S
     assert {
         "namespace/holdfast",
         "deployment.apps/holdfast-bridge",

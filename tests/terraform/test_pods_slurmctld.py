@@ -26,7 +26,6 @@ from tests.terraform.pods import (
     remove_what_stays,
     started,
 )
-from tests.terraform.program import Terraform
 
 pytestmark = [pytest.mark.terraform, pytest.mark.timeout(1200)]
 
