@@ -15,6 +15,9 @@ from slurm_hooks.node import kernel_files
 from slurm_hooks.node.process import environment, process_state, send
 from slurm_hooks.node.process_scan import uid_of
 
+_MOST = 64
+"""Attempts of one user that are kept in memory."""
+_LONGEST_PATH = 4096
 _STEP = re.compile(r"(\S*/job_[0-9]{1,10}/step_[0-9]{1,10})(?:/|$)", re.MULTILINE)
 
 
@@ -56,7 +59,7 @@ class Scan:
         live: dict[Pid, Attempt | None] = {}
         for pid in _of_user(self._uid, self._procfs):
             attempt = self._known.get(pid) if pid in self._known else self._read(pid)
-            live[pid] = attempt
+            live[pid] = attempt = attempt if attempt in found or len(found) < _MOST else None
             if attempt is not None:
                 tasks = found.setdefault(attempt, Tasks())
                 tasks.pids.add(pid)
@@ -78,7 +81,9 @@ class Scan:
             )
         )
         journal = os.fsdecode(env.get(b"HOLDFAST_JOURNAL", b""))
-        if job not in self._jobs or job is None or number is None or not journal.startswith("/"):
+        if job not in self._jobs or job is None or number is None:
+            return None
+        if not journal.startswith("/") or len(journal) > _LONGEST_PATH:
             return None
         # Slurm leaves the restart count unset in the first run.
         return Attempt(job, journal, number, Run(restarts or 0, float(started_at or 0)))
