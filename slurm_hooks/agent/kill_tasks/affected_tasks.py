@@ -18,6 +18,8 @@ from slurm_hooks.node.process_scan import each
 
 _OURS = b"HOLDFAST_ATTEMPT="
 _STEP = b"SLURM_STEP_ID="
+_NUMBER_CHARS = 20
+"""Of a job's or a step's number, which is the user's text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,8 @@ def _kill(procfs: Path, pid: int, to_kill: TasksToKill) -> KilledTask | None:
     did = evidence_of(pid, str(procfs))
     if not send(pid, signal.SIGKILL, _same(procfs, pid, start)):
         return None
-    return KilledTask(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"], did=did)
+    job, step = (env.get(name, "")[:_NUMBER_CHARS] for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
+    return KilledTask(pid=pid, job=job, step=step, did=did)
 
 
 def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:
