@@ -148,8 +148,8 @@ class Fence:
 
         def open_() -> Callable[[Any], Iterator[Any]]:
             from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - only in the worker
-            from slurm_hooks.agent.fence.as_user import NotPossible, become, groups_of  # noqa: PLC0415
             from slurm_hooks.agent.fence.slurm_as_root import SlurmAsRoot  # noqa: PLC0415
+            from slurm_hooks.worker.as_user import NotPossible, become, groups_of  # noqa: PLC0415
 
             groups = groups_of(uid, paths.procfs)
             asked = SlurmAsRoot(SlurmCli(slurm.timeout_s, slurm.bin))
