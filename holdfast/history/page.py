@@ -149,8 +149,9 @@ def sentence(event: Event) -> str:
         return f"{event.code} on {_on(event)}: {event.detail}{limited}"
     if event.event == names.CLOSED:
         open_s = event.facts.get("open_s")
-        known = isinstance(open_s, (int, float)) and 0 <= open_s < _LONGEST_S
-        after = f" after {lasted(open_s)}" if known else ""
+        after = ""
+        if isinstance(open_s, (int, float)) and 0 <= open_s < _LONGEST_S:
+            after = f" after {lasted(open_s)}"
         return f"{event.code} on {_on(event)}{after}"
     if event.event == names.INVENTORY:
         gpus = event.facts.get("gpus")

@@ -14,7 +14,7 @@ from holdfast.history.event import Event, of_record
 from holdfast.history.kill_switches import switches_on
 
 NOW = 1_800_000_000.0
-_HOSTILE = (
+_HOSTILE: tuple[Any, ...] = (
     10**400,
     -(10**400),
     1e308,
