@@ -7,7 +7,6 @@ out; fields that this version of Holdfast does not know are kept and shown.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +34,8 @@ too, if there are any."""
 LOST = "events_lost"
 """``count`` events were dropped before they could be written."""
 
+_LATEST_S = 1e11
+"""Epoch seconds. Users may be able to write to the folder: a number of JSON may be too large for a float."""
 _TEXTS = ("node", "boot_id", "gpu_uuid", "serial", "code", "detail")
 
 
@@ -70,7 +71,7 @@ class Event:
 def of_record(record: Mapping[str, Any]) -> Event | None:
     """The event of a line, or None where it is not an event (no time, no name)."""
     t, name = record.get("t"), record.get("event")
-    if isinstance(t, bool) or not isinstance(t, (int, float)) or not math.isfinite(t):
+    if isinstance(t, bool) or not isinstance(t, (int, float)) or not abs(t) < _LATEST_S:
         return None
     if not isinstance(name, str) or not name:
         return None

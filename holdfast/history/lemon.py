@@ -206,7 +206,7 @@ def _without_bursts(events: Iterable[Event]) -> list[Event]:
     last: dict[tuple[object, ...], float] = {}
     kept = []
     for event in sorted(events, key=_order):
-        key = (event.event, event.node, event.code, event.gpu_uuid, event.facts.get("subject"))
+        key = (event.event, event.node, event.code, event.gpu_uuid, str(event.facts.get("subject")))
         if event.t - last.get(key, -math.inf) > BURST_S:
             kept.append(event)
             last[key] = event.t

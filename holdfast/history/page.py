@@ -51,6 +51,7 @@ _PLAIN: Mapping[str, str] = {
 
 
 _SHORT_CHARS = 12
+_LONGEST_S = 1e11
 
 
 def past_page(
@@ -148,7 +149,9 @@ def sentence(event: Event) -> str:
         return f"{event.code} on {_on(event)}: {event.detail}{limited}"
     if event.event == names.CLOSED:
         open_s = event.facts.get("open_s")
-        after = f" after {lasted(float(open_s))}" if isinstance(open_s, (int, float)) else ""
+        after = ""
+        if isinstance(open_s, (int, float)) and 0 <= open_s < _LONGEST_S:
+            after = f" after {lasted(open_s)}"
         return f"{event.code} on {_on(event)}{after}"
     if event.event == names.INVENTORY:
         gpus = event.facts.get("gpus")
@@ -201,10 +204,10 @@ def score_json(score: Score) -> dict[str, Any]:
 def when(at: float) -> str:
     """A time as text, in this machine's time zone."""
     try:
-        moment = datetime.fromtimestamp(at, timezone.utc)
+        moment = datetime.fromtimestamp(at, timezone.utc).astimezone()
     except (ValueError, OverflowError, OSError):
         return "-"
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _days() -> int:

@@ -80,6 +80,9 @@ def _event(value: object) -> JobEvent:
 
 
 def _seconds(value: object) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):  # type: ignore[arg-type]
+    """An integer of JSON may be too large for a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("lost_s is not a time")
-    return min(_MAX_LOST_S, max(0.0, float(value)))  # type: ignore[arg-type]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("lost_s is not a time")
+    return float(min(_MAX_LOST_S, max(0, value)))

@@ -1,6 +1,8 @@
 """Scans all processes of a node, so that one user cannot delay the scan of another user's
 processes.
 
+A user may have thousands of uids (``/etc/subuid``), so those of one job are scanned together.
+
 A process's environment and command line are in its own memory. A user can map these pages from a
 FUSE mount, or register them with userfaultfd, and so decide when a reader gets an answer.
 """
@@ -19,6 +21,12 @@ from typing import TypeVar
 from slurm_hooks.node import kernel_files
 
 T = TypeVar("T")
+_JOB = re.compile(r"^[0-9]+:[^:\n]*:(/[^\n]*?)?/job_([0-9]{1,10})(?:/|$)", re.MULTILINE)
+_LOGIN = "/user"
+"""Below such a cgroup a user may create others, with any name."""
+_MOST_USERS = 64
+"""Outside of jobs. The processes of all further ones are scanned together."""
+_MOST_NAMED = 8
 _UID = re.compile(r"^Uid:\t([0-9]+)", re.MULTILINE)
 PATIENCE_S = 2.0
 """For all processes of one user. Users are scanned in parallel."""
@@ -35,49 +43,65 @@ def each(
     procfs: Path, look: Callable[[int], T | None], patience_s: float = PATIENCE_S
 ) -> Iterator[T]:
     """The results of ``look`` for all processes but process 1 and this one, with one thread for
-    each user. For contained workers only: a thread that blocks is abandoned.
+    each job and for each user outside of jobs. For contained workers only: a thread that blocks is
+    abandoned.
 
-    Raises ``TimeoutError`` at the end, which names the users whose processes did not answer.
+    Raises ``TimeoutError`` at the end, which names the jobs and users whose processes did not answer.
     """
-    by_user: dict[int | None, list[int]] = {}
-    for name in os.listdir(procfs):  # noqa: PTH208 - names alone are wanted
-        if name.isdigit() and int(name) not in (1, os.getpid()):
-            by_user.setdefault(uid_of(procfs / name), []).append(int(name))
-    found: queue.SimpleQueue[tuple[int | None, T | None, BaseException | None]] = (
-        queue.SimpleQueue()
-    )
-    for uid, pids in by_user.items():
-        work = (uid, pids, look, found)
+    by_owner = _by_owner(procfs)
+    found: queue.SimpleQueue[tuple[str, T | None, BaseException | None]] = queue.SimpleQueue()
+    for owner, pids in by_owner.items():
+        work = (owner, pids, look, found)
         threading.Thread(target=_look_at, args=work, daemon=True).start()
     until = time.monotonic() + patience_s
-    waiting = set(by_user)
+    waiting = set(by_owner)
     while waiting:
         try:
-            uid, item, error = found.get(timeout=max(0.0, until - time.monotonic()))
+            owner, item, error = found.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
-            users = ", ".join(sorted(map(str, waiting)))
-            problem = f"processes of uid {users} did not answer within {patience_s:g} s"
+            names = ", ".join(sorted(waiting)[:_MOST_NAMED])
+            more = f" and {len(waiting) - _MOST_NAMED} others" * (len(waiting) > _MOST_NAMED)
+            problem = f"processes of {names}{more} did not answer within {patience_s:g} s"
             raise TimeoutError(problem) from None
         if error is not None:
             raise error
         if item is None:
-            waiting.discard(uid)
+            waiting.discard(owner)
         else:
             yield item
 
 
+def _by_owner(procfs: Path) -> dict[str, list[int]]:
+    """The pids of each job, by cgroup, and of each user outside of jobs."""
+    found: dict[str, list[int]] = {}
+    users: set[int | None] = set()
+    for name in os.listdir(procfs):  # noqa: PTH208 - names alone are wanted
+        if not name.isdigit() or int(name) in (1, os.getpid()):
+            continue
+        job = _JOB.search(kernel_files.text(str(procfs / name / "cgroup")))
+        if job is not None and _LOGIN not in (job[1] or ""):
+            owner = f"job {job[2]}"
+        else:
+            uid = uid_of(procfs / name)
+            if len(users) < _MOST_USERS:
+                users.add(uid)
+            owner = f"uid {uid}" if uid in users else "other users"
+        found.setdefault(owner, []).append(int(name))
+    return found
+
+
 def _look_at(
-    uid: int | None,
+    owner: str,
     pids: Sequence[int],
     look: Callable[[int], T | None],
-    found: queue.SimpleQueue[tuple[int | None, T | None, BaseException | None]],
+    found: queue.SimpleQueue[tuple[str, T | None, BaseException | None]],
 ) -> None:
     try:
         for pid in pids:
             item = look(pid)
             if item is not None:
-                found.put((uid, item, None))
+                found.put((owner, item, None))
     except BaseException as error:  # noqa: BLE001 - raised again in the main thread
-        found.put((uid, None, error))
+        found.put((owner, None, error))
     else:
-        found.put((uid, None, None))
+        found.put((owner, None, None))

@@ -24,38 +24,45 @@ class NotPossible(HoldfastError):
     """The worker cannot become this user."""
 
 
-class _Groups(NamedTuple):
+class Groups(NamedTuple):
+    """What a process of the user has."""
+
     gid: int
     others: list[int]
 
 
-def become(uid: int, procfs: Path) -> None:
-    """Raises ``NotPossible``. The groups are those of a process of the user: the user database may be remote,
-    and may not answer."""
-    if os.geteuid() == uid:
-        return
+def groups_of(uid: int, procfs: Path) -> Groups:
+    """Those of a process of the user: the user database may be remote, and may not answer. Raises
+    ``NotPossible``."""
     if uid == 0:
         raise NotPossible("tasks of root are left alone")
     found = _groups(uid, procfs)
     if found is None:
         raise NotPossible(f"no process of uid {uid} yet")
+    return found
+
+
+def become(uid: int, groups: Groups) -> None:
+    """Raises ``NotPossible``. Start no program afterwards: the user could trace it."""
+    if os.geteuid() == uid:
+        return
     parent = os.getppid()
     try:
-        os.setgroups(found.others)
-        os.setresgid(found.gid, found.gid, found.gid)
+        os.setgroups(groups.others)
+        os.setresgid(groups.gid, groups.gid, groups.gid)
         os.setresuid(uid, uid, uid)
     except PermissionError:
         why = "the agent needs the capabilities SETUID and SETGID to read users' journals"
         raise NotPossible(why) from None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # the user must not read the memory of the agent's fork
-    # A change of the user clears it: prctl(2).
-    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    # A change of the user clears it: prctl(2). SIGKILL also ends a worker that the user has stopped.
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
 
 
-def _groups(uid: int, procfs: Path) -> _Groups | None:
+def _groups(uid: int, procfs: Path) -> Groups | None:
     """The groups of any process that runs as this user alone."""
     for name in os.listdir(procfs):  # noqa: PTH208 - names alone are wanted
         if not name.isdigit():
@@ -63,5 +70,5 @@ def _groups(uid: int, procfs: Path) -> _Groups | None:
         status = kernel_files.text(str(procfs / name / "status"))
         uids, gid, groups = (one.search(status) for one in (_UIDS, _GID, _GROUPS))
         if uids and gid and groups and {int(one) for one in uids.groups()} == {uid}:
-            return _Groups(int(gid[1]), [int(group) for group in groups[1].split()])
+            return Groups(int(gid[1]), [int(group) for group in groups[1].split()])
     return None

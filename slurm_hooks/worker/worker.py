@@ -24,6 +24,9 @@ from slurm_hooks.node.process import Process, evidence_of, process_state
 from slurm_hooks.worker.child import FRAME, Serve, child_main
 from slurm_hooks.worker.termination import EndingChildren, may_wait_for_cpu
 
+_SEND_S = 0.5
+"""For a request that is larger than the pipe's buffer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -246,8 +249,16 @@ def call(worker: Worker, request: object, *, deadline_s: float) -> Answer:
 
 
 def _write_all(fd: int, request: object) -> None:
+    """In general a request is far smaller than the pipe's buffer. A list of processes may be larger: a user
+    chooses how many there are. The child is idle and reads it at once."""
     body = pickle.dumps(request)
-    data = FRAME.pack(len(body)) + body
-    # A request is far smaller than the pipe's buffer, and the child is idle: this never blocks.
-    if os.write(fd, data) != len(data):
-        raise OSError("request too large for the pipe")
+    left = memoryview(FRAME.pack(len(body)) + body)
+    until = time.monotonic() + _SEND_S
+    while left:
+        try:
+            left = left[os.write(fd, left) :]
+        except BlockingIOError:
+            poll = select.poll()
+            poll.register(fd, select.POLLOUT)
+            if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+                raise OSError("its process does not read the request") from None

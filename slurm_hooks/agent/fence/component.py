@@ -16,6 +16,7 @@ from slurm_hooks.agent.fence.stopped import Stopped
 from slurm_hooks.agent.fence.tasks import Attempt
 from slurm_hooks.agent.job_runs.runs import Runs
 from slurm_hooks.settings.settings import Settings
+from slurm_hooks.worker.termination import GRACE_S
 from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
@@ -45,6 +46,8 @@ class Fence:
         self._config, self._runs = config, runs
         self._kept = Stopped(config.cluster.paths.run)
         self._users: dict[int, _User] = {}
+        self._leaving: dict[int, Worker] = {}
+        """Workers that have not exited yet: a user can delay that, so no second one is started meanwhile."""
         self._seen: Runs | None = None
         self._jobs: dict[int, frozenset[int]] = {}
 
@@ -61,7 +64,9 @@ class Fence:
         return iter(())
 
     def turn(self, now: float) -> bool:
-        self._follow_runs(now)
+        self._follow_runs()
+        self._end_workers(now)
+        self._start_workers(now)
         for uid, user in self._users.items():
             answer = user.worker.take()
             if answer is not None:
@@ -78,19 +83,35 @@ class Fence:
         return False
 
     def close(self) -> None:
-        for user in self._users.values():
-            user.worker.close()
+        """The workers may be killed at once, and one that its user has stopped must be."""
+        now = time.monotonic()
+        workers = [user.worker for user in self._users.values()]
+        for worker in workers:
+            worker.close()
+        for worker in (*workers, *self._leaving.values()):
+            worker.reap(now)
+            worker.reap(now + GRACE_S)
 
-    def _follow_runs(self, now: float) -> None:
+    def _follow_runs(self) -> None:
         runs = self._runs()
         if runs is self._seen:
             return
         self._seen = runs
         self._jobs = _by_user(runs)
         for uid in [uid for uid in self._users if uid not in self._jobs]:
-            self._users.pop(uid).worker.close()
-        for uid in list(self._jobs)[-_MOST_USERS:]:
-            if uid not in self._users:
+            self._leaving[uid] = self._users.pop(uid).worker
+            self._leaving[uid].close()
+
+    def _end_workers(self, now: float) -> None:
+        for worker in self._leaving.values():
+            worker.reap(now)
+        self._leaving = {uid: one for uid, one in self._leaving.items() if one.leaving}
+
+    def _start_workers(self, now: float) -> None:
+        for uid in self._jobs:
+            if len(self._users) >= _MOST_USERS:
+                return
+            if uid not in self._users and uid not in self._leaving:
                 worker = Worker(f"fence-{uid}", self._open(uid))
                 stopped = self._kept.of(self._jobs[uid])
                 self._users[uid] = _User(worker, now, stopped=stopped)
@@ -127,10 +148,17 @@ class Fence:
 
         def open_() -> Callable[[Any], Iterator[Any]]:
             from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - only in the worker
-            from slurm_hooks.worker.as_user import become  # noqa: PLC0415
+            from slurm_hooks.agent.fence.slurm_as_root import SlurmAsRoot  # noqa: PLC0415
+            from slurm_hooks.worker.as_user import NotPossible, become, groups_of  # noqa: PLC0415
 
-            become(uid, paths.procfs)
-            return Keeper(uid, SlurmCli(slurm.timeout_s, slurm.bin), procfs=paths.procfs).serve
+            groups = groups_of(uid, paths.procfs)
+            asked = SlurmAsRoot(SlurmCli(slurm.timeout_s, slurm.bin))
+            try:
+                become(uid, groups)
+            except NotPossible:
+                asked.close()
+                raise
+            return Keeper(uid, asked, procfs=paths.procfs).serve
 
         return open_
 

@@ -18,13 +18,15 @@ from typing import IO, Any, Generic, TypeVar
 from holdfast.errors import CommandError
 from holdfast.policy.job.fence import POLL_S, Lease, Order
 from holdfast.records.job_journal import Event
-from holdfast.slurm.client import SlurmClient
+from slurm_hooks.agent.fence.slurm_as_root import Jobs
 from slurm_hooks.agent.fence.tasks import Attempt, Scan, Tasks, signal_all
 from slurm_hooks.job.checkpoints.storage_errors import is_transient
 from slurm_hooks.job.fence.newer import JournalReader, open_as_user
 
 _MOST = 16
 """Attempts of one user on one node: in general there is one for each job."""
+_MOST_THREADS = 40
+"""A file system of the user's own can keep each of them for ever."""
 _SCAN_S = 10.0
 """Between two scans for new processes; a new job is looked for at each turn."""
 _PATIENCE_S = 0.25
@@ -69,6 +71,8 @@ class _Asked(Generic[T]):
 
     def ask(self) -> None:
         """Asks, unless an earlier call has not returned yet."""
+        if threading.active_count() >= _MOST_THREADS:
+            return
         if self._thread is None or not self._thread.is_alive():
             self._began_at = self._clock()
             self._thread = threading.Thread(target=self._run, daemon=True)
@@ -121,7 +125,7 @@ class Keeper:
     def __init__(
         self,
         uid: int,
-        slurm: SlurmClient,
+        slurm: Jobs,
         *,
         procfs: Path = Path("/proc"),
         clock: Callable[[], float] = time.monotonic,
@@ -174,11 +178,11 @@ class Keeper:
         began_at, found = answer
         # Attempts without processes have ended; only a scan that has answered may say so.
         self._watched = {key: one for key, one in self._watched.items() if key in found}
-        for attempt, tasks in sorted(found.items(), key=lambda item: item[0].number)[-_MOST:]:
+        for attempt, tasks in sorted(found.items(), key=lambda item: -item[0].number):
             known = self._watched.get(attempt)
             if known is not None:
                 known.tasks = tasks
-            else:
+            elif len(self._watched) < _MOST:
                 stopped = attempt in request.stopped
                 self._watched[attempt] = self._watch(attempt, tasks, began_at, stopped=stopped)
 

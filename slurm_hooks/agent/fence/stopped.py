@@ -10,7 +10,8 @@ from holdfast.adapters.state_file import write_atomic
 from slurm_hooks.agent.fence.tasks import Attempt
 from slurm_hooks.job.fence.newer import Run
 
-_MAX_BYTES = 1 << 20
+_MAX_BYTES = 16 << 20
+"""Of 16 users with 16 attempts each, whose journals have the longest paths: 7 MiB."""
 
 
 class Stopped:

@@ -14,6 +14,10 @@ from slurm_hooks.node import kernel_files, step_cgroup
 from slurm_hooks.node.process import environment, process_state, send
 from slurm_hooks.node.process_scan import uid_of
 
+_MOST = 64
+"""Attempts of one user that are kept in memory."""
+_LONGEST_PATH = 4096
+
 
 class Attempt(NamedTuple):
     """What the environment of its processes says."""
@@ -53,7 +57,7 @@ class Scan:
         live: dict[Pid, Attempt | None] = {}
         for pid in _of_user(self._uid, self._procfs):
             attempt = self._known.get(pid) if pid in self._known else self._read(pid)
-            live[pid] = attempt
+            live[pid] = attempt = attempt if attempt in found or len(found) < _MOST else None
             if attempt is not None:
                 tasks = found.setdefault(attempt, Tasks())
                 tasks.pids.add(pid)
@@ -75,7 +79,9 @@ class Scan:
             )
         )
         journal = os.fsdecode(env.get(b"HOLDFAST_JOURNAL", b""))
-        if job not in self._jobs or job is None or number is None or not journal.startswith("/"):
+        if job not in self._jobs or job is None or number is None:
+            return None
+        if not journal.startswith("/") or len(journal) > _LONGEST_PATH:
             return None
         # Slurm leaves the restart count unset in the first run.
         return Attempt(job, journal, number, Run(restarts or 0, float(started_at or 0)))

@@ -43,6 +43,8 @@ _CLOSE_WRITE = 0x8
 _LOOK_S = 30.0
 """The folder is read at least this often, because an inotify event may be lost."""
 _SCAN_DEADLINE_S = 5.0
+_MOST_NAMED = 64
+"""Of the processes that are killed, in the log."""
 _HURRY_S = 1.0
 """The shortest time between two passes that a job's start or end requires."""
 _PATIENCE_S = 15.0
@@ -283,8 +285,9 @@ class JobMonitor:
         if not targets:
             self._finish(run, remains)
             return
-        pids = [process.pid for process in targets]
-        log.warning("killing processes left by a job", job=run.job, pids=pids)
+        pids = [process.pid for process in targets[:_MOST_NAMED]]
+        count = len(targets)
+        log.warning("killing processes left by a job", job=run.job, processes=count, pids=pids)
         request = End(processes=targets, grace_s=grace_s)
         self._ask(request, _Asked(key=run.key, ends=True), 2 * grace_s + _SCAN_DEADLINE_S)
 

@@ -35,6 +35,10 @@ _ENV = (
     "CUDA_VISIBLE_DEVICES",
 )
 _COMMAND_CHARS = 80
+_VALUE_CHARS = 1024
+"""Of a list of GPUs: a user may have ten thousand processes, each with a mebibyte of environment."""
+_TOO_LONG = "?"
+"""No list of GPUs: the process may use any."""
 _POLL_S = 0.05
 
 
@@ -173,7 +177,11 @@ def read_process(pid: int, procfs: Path, known: KnownJobs | None = None) -> JobP
         restarts=restarts if "SLURM_JOB_ID" in env else None,
         by_cgroup=proven is not None,
         command=_command(folder),
-        env={name: env[name] for name in _ENV[3:] if name in env},
+        env={
+            name: env[name] if len(env[name]) <= _VALUE_CHARS else _TOO_LONG
+            for name in _ENV[3:]
+            if name in env
+        },
     )
 
 

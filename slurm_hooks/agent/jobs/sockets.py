@@ -185,7 +185,7 @@ class JobSockets:
             return "this socket belongs to another user"
         try:
             sent = notices.decoded(data) or markers.decoded(data)
-        except ValueError as error:
+        except (ValueError, ArithmeticError, TypeError) as error:  # no packet may end the agent
             return str(error)
         if sent.job not in self._jobs.get(user.uid, ()):
             return f"job {sent.job} is not on this node, or not yours"

@@ -27,6 +27,8 @@ from slurm_hooks.node.process_scan import each
 
 _OURS = b"HOLDFAST_ATTEMPT="
 _STEP = b"SLURM_STEP_ID="
+_NUMBER_CHARS = 20
+"""Of a job's or a step's number, which is the user's text."""
 _STACKS_S = 1.0
 _POLL_S = 0.02
 
@@ -73,7 +75,9 @@ class _Task:
         return now is not None and now[1] == self.start and now[0] not in "ZX"
 
     def killed(self, *, stacks: bool) -> KilledTask:
-        job, step = self.env.get("SLURM_JOB_ID", ""), self.env["SLURM_STEP_ID"]
+        job, step = (
+            self.env.get(name, "")[:_NUMBER_CHARS] for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")
+        )
         return KilledTask(pid=self.pid, job=job, step=step, did=self.did, stacks=stacks)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from slurm_hooks.job.progress.ranks.flight_dump import PIPE, FlightDump
 from slurm_hooks.node import kernel_files
 from slurm_hooks.node.process_scan import uid_of
-from slurm_hooks.worker.as_user import become
+from slurm_hooks.worker.as_user import become, groups_of
 
 _WAIT_S = 1.5
 _MARGIN_S = 0.3
@@ -54,7 +54,8 @@ def _forked(procfs: Path, uid: int, ranks: Sequence[tuple[int, int, Mapping[str,
     if child:
         return child
     try:
-        become(uid, procfs)
+        if os.geteuid() != uid:
+            become(uid, groups_of(uid, procfs))
         _ask(procfs, ranks)
     finally:
         os._exit(0)
@@ -74,10 +75,11 @@ def _ask(procfs: Path, ranks: Sequence[tuple[int, int, Mapping[str, str]]]) -> N
 
 
 def _wait(child: int, end: float) -> None:
-    """Until the child has ended. One that still waits for a file of the user is killed."""
+    """Until the child has ended. One that still waits for a file of the user is killed, and not waited for: a
+    file system of the user's can keep it in the kernel. It is reaped after this worker's end."""
     with suppress(ChildProcessError):
         while os.waitpid(child, os.WNOHANG)[0] == 0:
             if time.monotonic() > end:
                 os.kill(child, signal.SIGKILL)
-                end = float("inf")
+                return
             time.sleep(_POLL_S)

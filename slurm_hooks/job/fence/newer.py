@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
-from typing import IO, Any, NamedTuple
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, NamedTuple
 
 from holdfast.adapters import jsonl
 from holdfast.records.job_journal import Event
@@ -14,6 +15,11 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
 _MAX_BYTES = 8 << 20
 """Of one look. The first look at a larger journal begins so far before its end."""
+
+
+_USED = ("event", "attempt", "restarts", "job_start")
+_PARSING = threading.Lock()
+"""A line of a mebibyte may be 60 as objects, and an agent's worker reads many journals: one at a time."""
 
 
 class Run(NamedTuple):
@@ -94,13 +100,15 @@ class JournalReader:
     """Reads what was appended since the last look.
 
     ``open_``: opens the journal again for each look. An open file may show old content: network file systems
-    compare it with the server when it is opened (nfs(5), close-to-open).
+    compare it with the server when it is opened (nfs(5), close-to-open). Another user who can write to the
+    folder can replace the journal, and must not end the job by that: each file's owner is that of the first.
     """
 
     def __init__(self, open_: Callable[[], IO[bytes]], attempt: int, run: Run) -> None:
         self._open, self._who = open_, (attempt, run)
         self._newer = Newer(*self._who)
         self._file = (-1, -1)
+        self._owner: int | None = None
         self._at = 0
         self._read = False
 
@@ -108,6 +116,10 @@ class JournalReader:
         """The newest attempt after this one. Raises OSError if the journal cannot be read."""
         with self._open() as file:
             facts = os.fstat(file.fileno())
+            if self._owner is None:
+                self._owner = facts.st_uid
+            elif facts.st_uid != self._owner:
+                raise OSError("replaced by a file of another user")
             if (facts.st_dev, facts.st_ino) != self._file or facts.st_size < self._at:
                 self._file = (facts.st_dev, facts.st_ino)
                 self._at, self._newer = 0, Newer(*self._who)
@@ -136,6 +148,19 @@ class JournalReader:
             self._newer.take(_attempts(taken))
 
 
-def _attempts(data: bytes) -> list[dict[str, Any]]:
-    lines = (line for line in data.splitlines() if b'"attempt"' in line)
-    return jsonl.parse(lines).whole
+def _attempts(data: bytes) -> Iterator[Event]:
+    """Only the fields that are used: the others may hold any number of objects."""
+    for line in data.splitlines():
+        if b'"attempt"' in line:
+            with _PARSING:
+                event = _used(line)
+            if event:
+                yield event
+
+
+def _used(line: bytes) -> Event:
+    found = jsonl.parse([line]).whole
+    record = found[0] if found else {}
+    if record.get("event") not in ("attempt", "step_end"):
+        return {}
+    return {name: record[name] for name in _USED if isinstance(record.get(name), (str, int, float))}

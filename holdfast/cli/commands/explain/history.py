@@ -65,7 +65,7 @@ def still_open(events: Iterable[Event]) -> list[Event]:
     """The findings that opened and have not closed. Pure."""
     found: dict[tuple[object, ...], Event] = {}
     for event in events:
-        key = (event.code, event.gpu_uuid, event.facts.get("subject"))
+        key = (event.code, event.gpu_uuid, str(event.facts.get("subject")))
         if event.event == OPENED:
             found[key] = event
         elif event.event == CLOSED:

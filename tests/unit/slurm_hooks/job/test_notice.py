@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -54,6 +56,8 @@ def test_other_packets_are_left_to_the_reader_of_markers(data: bytes) -> None:
         ("why", 7),
         ("lost_s", "1"),
         ("lost_s", float("nan")),
+        ("lost_s", float("inf")),
+        ("lost_s", True),
     ],
 )
 def test_a_wrong_value_is_refused(key: str, value: object) -> None:
@@ -61,6 +65,38 @@ def test_a_wrong_value_is_refused(key: str, value: object) -> None:
         notices.decoded(json.dumps({"notice": {**FACTS, key: value}}).encode())
     with pytest.raises(ValueError, match="JSON object"):
         notices.decoded(json.dumps({"notice": [key, str(value)]}).encode())
+
+
+@pytest.mark.parametrize(("digits", "kept"), [("9" * 4000, 366 * 86400), ("-" + "9" * 4000, 0)])
+def test_a_number_of_any_length_ends_no_agent(digits: str, kept: float) -> None:
+    """A float holds 308 digits. The agent reads packets in its own process."""
+    packet = json.dumps({"notice": {**FACTS, "lost_s": 1.5}}).replace("1.5", digits[:3800]).encode()
+    found = notices.decoded(packet)
+    assert found is not None
+    assert found.lost_s == kept
+
+
+_HOSTILE = ("9" * 3000, "-" + "9" * 400, "1e400", "NaN", "null", "[[]]", "{}", r'"\ud800\n"', "1.5")
+
+
+_MARKER: dict[str, Any] = {
+    **{"job": 7, "restarts": 0, "state": "running", "at": 1, "exclude": [], "release": []},
+    **{"launchers_killed": 0, "journal": "/x", "owner": -1},
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "facts", "form"),
+    [(notices.decoded, FACTS, '{"notice": %s}'), (markers.decoded, _MARKER, "%s")],
+)
+def test_no_value_of_a_packet_raises_another_error(
+    read: Callable[[bytes], object], facts: dict[str, Any], form: str
+) -> None:
+    for key in facts:
+        text = form % json.dumps({**facts, key: "HERE"})
+        for value in _HOSTILE:
+            with suppress(ValueError):
+                read(text.replace('"HERE"', value).encode())
 
 
 def test_the_reason_stays_one_short_line_of_printable_text() -> None:

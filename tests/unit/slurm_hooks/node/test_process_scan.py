@@ -16,8 +16,9 @@ ROOT = Path(__file__).parents[4]
 ALICE, BOB = 2001, 2002
 
 
-def add(procfs: Path, pid: int, uid: int | None) -> None:
+def add(procfs: Path, pid: int, uid: int | None, cgroup: str = "") -> None:
     (procfs / str(pid)).mkdir()
+    (procfs / str(pid) / "cgroup").write_text(cgroup)
     if uid is not None:
         (procfs / str(pid) / "status").write_text(f"Name:\tx\nUid:\t{uid}\t0\t0\t0\n")
 
@@ -60,6 +61,38 @@ def test_users_that_do_not_answer_are_named_after_the_others_results(
     found = each(tmp_path, look, patience_s=1.0)
     assert next(found) == 11
     with pytest.raises(TimeoutError, match=f"^processes of uid {ALICE} did not answer within 1 s$"):
+        next(found)
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "most"),
+    [("0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0\n", 1), ("", 65)],
+)
+def test_a_user_with_many_uids_takes_few_threads(tmp_path: Path, cgroup: str, most: int) -> None:
+    """As in a container without root. The agent's unit has a limit of tasks."""
+    for pid in range(100, 400):
+        add(tmp_path, pid, 100_000 + pid, cgroup)
+    threads = list(each(tmp_path, lambda _: threading.current_thread().name))
+    assert len(threads) == 300
+    assert len(set(threads)) == most
+
+
+def test_a_cgroup_with_the_name_of_anothers_job_delays_nothing(
+    tmp_path: Path, gate: threading.Event
+) -> None:
+    """Below the cgroup of a login its user may create any."""
+    login = "0::/user.slice/user-2001.slice/user@2001.service/job_7/step_0\n"
+    add(tmp_path, 10, ALICE, login)
+    add(tmp_path, 11, BOB, "4:memory:/slurm/uid_2002/job_7/step_0\n")
+
+    def look(pid: int) -> int:
+        if pid == 10:
+            gate.wait(30)
+        return pid
+
+    found = each(tmp_path, look, patience_s=1.0)
+    assert next(found) == 11
+    with pytest.raises(TimeoutError, match=f"^processes of uid {ALICE} did"):
         next(found)
 
 

@@ -38,6 +38,25 @@ def test_a_worker_answers_and_is_kept_for_the_next_request() -> None:
     assert first.complete
 
 
+def test_a_request_may_be_larger_than_the_pipe() -> None:
+    """A user can leave any number of processes, which a worker has to kill."""
+    worker = Worker("echo", echo)
+    request = "x" * (3 << 20)
+    assert call(worker, request, deadline_s=20).items[:1] == (request,)
+    worker.close()
+
+
+def test_a_large_request_does_not_wait_for_a_process_that_is_stopped() -> None:
+    worker = Worker("echo", echo)
+    pid = call(worker, "a", deadline_s=20).items[1]
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    answer = call(worker, "x" * (3 << 20), deadline_s=20)
+    assert "does not read the request" in answer.error
+    assert time.monotonic() - began < 5
+    os.kill(pid, signal.SIGKILL)
+
+
 def test_a_worker_that_is_not_kept_serves_once() -> None:
     worker = Worker("echo", echo, keep=False)
     pids = {call(worker, n, deadline_s=5).items[1] for n in range(3)}

@@ -40,6 +40,7 @@ class _Node:
         self.settings = Settings(path=folder / "holdfast.yaml", cluster=cluster)
         self.component = Fence(self.settings, lambda: self.runs)
         self.started: list[subprocess.Popen[bytes]] = []
+        self.others = _children()
 
     def attempt(self, number: int, restarts: int) -> None:
         event = {"event": "attempt", "attempt": number, "restarts": restarts}
@@ -81,6 +82,16 @@ def node() -> Iterator[_Node]:
             process.wait()
 
 
+def _workers(node: _Node) -> set[int]:
+    """Also those that have exited and were not waited for."""
+    return _children() - node.others - {process.pid for process in node.started}
+
+
+def _children() -> set[int]:
+    words = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {int(word) for word in words}
+
+
 def _state(pid: int) -> str:
     found = process_state(pid)
     return found[0] if found else ""
@@ -115,10 +126,44 @@ def test_a_worker_ends_with_the_last_job_of_its_user(node: _Node) -> None:
     node.task(_UID)
     node.until(lambda: bool(node.component.workers))
     assert node.component.next_at < NEVER or node.component.workers
+    workers = _workers(node)
+    assert len(workers) == 1
     node.runs = Runs()
     node.component.turn(time.monotonic())
     assert node.component.next_at == NEVER
     assert not node.component.workers
+    node.until(lambda: not _workers(node) & workers)
+
+
+def test_a_worker_that_its_user_has_stopped_ends_too(node: _Node) -> None:
+    """Else each job of the user would leave one, and at last the agent could start no worker."""
+    node.task(_UID)
+    node.until(lambda: bool(node.component.workers))
+    node.until(lambda: not node.component.workers)
+    (worker,) = _workers(node)
+    os.kill(worker, signal.SIGSTOP)
+    runs, node.runs = node.runs, Runs()
+    node.component.turn(time.monotonic())
+    node.runs = runs
+    node.until(lambda: worker not in _workers(node))
+    node.until(lambda: bool(node.component.workers))
+
+
+def test_no_program_runs_as_the_user(node: _Node) -> None:
+    """The user could trace it, and run anything else in it, in the agent's cgroup."""
+    slurm = node.folder / "no-slurm"
+    slurm.mkdir()
+    program = slurm / "scontrol"
+    program.write_text(f"#!/bin/sh\nid -u >>{node.folder}/ids\nexit 1\n")
+    program.chmod(0o755)
+    (node.folder / "ids").touch()
+    (node.folder / "ids").chmod(0o666)
+    node.task(_UID)
+    node.until(lambda: bool(node.component.workers))
+    node.until(lambda: not node.component.workers)
+    node.journal.unlink()
+    node.until(lambda: bool((node.folder / "ids").read_text()))
+    assert set((node.folder / "ids").read_text().split()) == {"0"}
 
 
 def test_the_kill_switch(node: _Node) -> None:

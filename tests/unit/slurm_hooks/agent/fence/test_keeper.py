@@ -7,20 +7,21 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from holdfast.errors import Unavailable
 from holdfast.policy.job.fence import HURRY_S, LEASE_S, POLL_S, Order
-from holdfast.slurm.client import SlurmClient
 from slurm_hooks.agent.fence import keeper as keepers
 from slurm_hooks.agent.fence.keeper import Change, Keeper, Request
-from slurm_hooks.agent.fence.tasks import Attempt, Scan
+from slurm_hooks.agent.fence.tasks import Attempt, Scan, Tasks
+from slurm_hooks.job.fence.newer import Run
 from slurm_hooks.node.process import process_state
 
 _JOB = 4_000_123
@@ -64,7 +65,7 @@ class _World:
         self.again_s = 0.0
 
     def new_keeper(self) -> Keeper:
-        return Keeper(os.getuid(), cast(SlurmClient, self.slurm), clock=self.clock)
+        return Keeper(os.getuid(), self.slurm, clock=self.clock)
 
     def attempt(self, number: int, restarts: int = 0) -> None:
         event = {"event": "attempt", "attempt": number, "restarts": restarts}
@@ -307,3 +308,33 @@ def test_the_attempts_run_is_read_from_the_environment(world: _World) -> None:
     assert world.turn() == []
     world.attempt(4, 3)
     assert world.turn() == [Order.END]
+
+
+def test_journals_that_never_answer_take_few_threads(
+    world: _World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent's unit has a limit of tasks, which its probes need."""
+    before, end = threading.active_count(), threading.Event()
+    monkeypatch.setattr(keepers, "_PATIENCE_S", 0.05)
+
+    def hang(_path: str) -> None:
+        end.wait()
+        raise OSError(errno.EIO, "ended")
+
+    monkeypatch.setattr(keepers, "open_as_user", hang)
+    found: list[Attempt] = []
+    monkeypatch.setattr(Scan, "attempts", lambda _: {one: Tasks() for one in found})
+    world.keeper = Keeper(os.getuid(), world.slurm, procfs=tmp_path, clock=world.clock)
+    for number in range(0, 96, 16):  # each time the processes before have ended
+        found[:] = [Attempt(_JOB, "/there", number + one, Run(0, 10.0)) for one in range(16)]
+        world.turns(12)
+    grown = threading.active_count() - before
+    end.set()
+    assert 30 <= grown <= 40
+
+
+def test_a_path_that_is_too_long_is_not_kept(world: _World) -> None:
+    world.journal = Path("/" + "x" * 100_000)
+    world.task()
+    scan = Scan(os.getuid(), {_JOB}, Path("/proc"))
+    assert str(world.journal) not in {attempt.journal for attempt in scan.attempts()}

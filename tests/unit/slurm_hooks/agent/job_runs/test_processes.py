@@ -173,6 +173,16 @@ def test_no_environment_can_stop_the_scan(tmp_path: Path, number: str) -> None:
     assert (found[51].step, found[52].restarts, found[53].uses(5, None)) == ("", None, True)
 
 
+def test_a_list_of_gpus_that_is_too_long_is_not_kept(tmp_path: Path) -> None:
+    """The agent's memory is limited, and a user may have thousands of such processes."""
+    lists = f"SLURM_STEP_GPUS=0,1\0CUDA_VISIBLE_DEVICES={'0,' * 100_000}\0"
+    found = read_process(50, fake_proc(tmp_path, 50, environ=f"SLURM_JOB_ID=7\0{lists}"))
+    assert found is not None
+    assert found.env == {"SLURM_STEP_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "?"}
+    (found,) = scan(fake_proc(tmp_path / "more", 51, environ=f"SLURM_JOB_ID=7\0{lists[20:]}"))
+    assert found.uses(3, None), "unknown counts as affected"
+
+
 def test_a_scan_finds_every_process_of_every_job(start: Start) -> None:
     one, two, none = start(SLURM_JOB_ID="7"), start(SLURM_JOB_ID="8"), start()
     found = {item.pid: item.job for item in open_processes()(Scan())}

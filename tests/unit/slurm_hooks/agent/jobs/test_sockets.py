@@ -51,6 +51,16 @@ def test_garbage_is_refused(agent: Agent, data: bytes) -> None:
     assert agent.kept == []
 
 
+def test_a_defect_in_the_reader_of_packets_does_not_end_the_agent(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_data: bytes) -> None:
+        raise OverflowError("int too large to convert to float")
+
+    monkeypatch.setattr("slurm_hooks.agent.jobs.sockets.notices.decoded", fail)
+    assert agent.ask(markers.encoded(MARKER)) == "no: int too large to convert to float"
+
+
 def test_another_user_is_refused_if_the_socket_could_not_be_chowned(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

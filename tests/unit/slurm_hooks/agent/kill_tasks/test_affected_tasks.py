@@ -66,7 +66,7 @@ def test_the_scope_of_findings() -> None:
 def test_real_processes(tmp_path: Path) -> None:
     ours = {"HOLDFAST_ATTEMPT": "1", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}
     envs = [
-        {**ours, "SLURM_STEP_GPUS": "987650"},
+        {**ours, "SLURM_STEP_GPUS": "987650", "SLURM_JOB_ID": "7" * 50_000},
         {**ours, "SLURM_STEP_GPUS": "987651"},
         {"SLURM_STEP_ID": "0", "SLURM_STEP_GPUS": "987650"},
         {"HOLDFAST_ATTEMPT": "1", "SLURM_STEP_GPUS": "987650"},
@@ -80,7 +80,7 @@ def test_real_processes(tmp_path: Path) -> None:
         time.sleep(0.1)
         answer = call(worker, TasksToKill(gpus=frozenset({987650})), deadline_s=10)
         assert answer.complete
-        assert [(task.pid, task.job) for task in answer.items] == [(children[0].pid, "7")]
+        assert [(task.pid, task.job) for task in answer.items] == [(children[0].pid, "7" * 20)]
         assert answer.items[0].did.startswith("state S, wchan hrtimer_nanosleep"), "before its end"
         assert children[0].wait(5) == -signal.SIGKILL
         assert [child.poll() for child in children[1:]] == [None] * 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +110,33 @@ def test_a_large_journal_is_read_from_near_its_end(tmp_path: Path) -> None:
 def test_one_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         _reader(tmp_path / "none").look()
+
+
+def test_a_journal_that_another_user_has_put_there_ends_nothing(tmp_path: Path) -> None:
+    """Members of a project may share the folder."""
+    if os.geteuid():
+        pytest.skip("needs root")
+    path = tmp_path / "journal"
+    _append(path, _attempt(1, 0))
+    reader = _reader(path)
+    assert reader.look() is None
+    path.unlink()
+    _append(path, _attempt(1, 0), _attempt(2, 1, 50.0))
+    os.chown(path, 61_250, 61_250)
+    with pytest.raises(OSError, match="another user"):
+        reader.look()
+    os.chown(path, 0, 0)
+    assert reader.look() is not None
+
+
+def test_an_entry_of_many_objects_takes_little_memory(tmp_path: Path) -> None:
+    """A worker shares the agent's limit of memory, and has a reader for each attempt."""
+    path = tmp_path / "journal"
+    _append(path, _attempt(1, 0), {**_attempt(2, 1, 50.0), "nodes": [{}] * 200_000})
+    reader = _reader(path)
+    tracemalloc.start()
+    try:
+        assert reader.look() is not None
+        assert tracemalloc.get_traced_memory()[0] < 4 << 20
+    finally:
+        tracemalloc.stop()
