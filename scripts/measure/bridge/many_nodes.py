@@ -107,7 +107,7 @@ class ManySlurmNodes:
                 stderr=out,
                 start_new_session=True,
             )
-        for tool in ("scontrol", "sinfo", "sdiag"):
+        for tool in ("scontrol", "sinfo", "sdiag", "squeue", "sacctmgr"):
             script = self.bin / tool
             enter = f"nsenter --mount --root --wd=/ -t {self._process.pid} --"
             script.write_text(f'#!/bin/sh\nexec {enter} /usr/bin/{tool} "$@"\n')
@@ -161,10 +161,14 @@ class ManySlurmNodes:
 
     def changes(self) -> int:
         """How many requests to change nodes slurmctld has received."""
+        return node_changes(self.statistics()).changes
+
+    def statistics(self) -> str:
+        """What sdiag prints."""
         done = subprocess.run(
             [str(self.bin / "sdiag")], capture_output=True, text=True, timeout=60, check=True
         )
-        return node_changes(done.stdout).changes
+        return done.stdout
 
     def _wait(self) -> None:
         end = time.monotonic() + 60

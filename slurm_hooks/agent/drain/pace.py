@@ -19,19 +19,25 @@ WAITING_PASSES = 30
 """A drained node without an open fault is read at each of so many passes, and after them less often."""
 OVER_BUDGET_PASSES = 60
 """The most passes between two counts of the budget while the node is over it."""
+RECOUNT_S = 1.5
+"""After a drain the budget is counted again, once the second of the drain is over: slurmctld reports whole
+seconds, and the order within one is that of the names."""
+RECOUNT_FOR_S = 60.0
+"""Agents of which each knew that the budget had plenty of room count again within this time: of a thousand that
+drained together, not all at once."""
 LONGEST_RETRY_S = 60.0
 _COMMENTS_KEPT = 64
 
 
 class Pace:
     """``failures``: steps that failed in a row. ``look_at``: the monotonic time at which Slurm is asked
-    again though nothing changed here."""
+    again though nothing changed here. ``recount_at``: from which the budget is counted again."""
 
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
         self._unchanged = 0
         self.failures = 0
-        self.look_at = float("inf")
+        self.look_at = self.recount_at = float("inf")
         self._commented_at: tuple[float, ...] = ()
 
     @property
@@ -55,6 +61,11 @@ class Pace:
         retry_s = self._config.act_retry_s
         wait_s = retry_s * 2.0 ** min(self.failures - 1, 16)
         return now + min(wait_s, max(LONGEST_RETRY_S, retry_s)) * _spread(0.5)
+
+    def drained(self, now: float, *, has_room: bool) -> None:
+        """The node was drained. ``has_room``: the budget had plenty of room after it."""
+        wait_s = random.uniform(0, RECOUNT_FOR_S) if has_room else 0.0
+        self.recount_at = now + RECOUNT_S + wait_s
 
     def commented(self, times: int, now: float) -> None:
         """The node's comment was changed so often by one step."""

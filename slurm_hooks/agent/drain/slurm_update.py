@@ -6,7 +6,7 @@ saved before Slurm changes, and after a drain the budget is counted again (rule 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -24,7 +24,7 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.drain import return_test
 from slurm_hooks.agent.drain.manual_resume import by_person
 from slurm_hooks.agent.drain.messages import SlurmStatus, StepResult, has_own_comment, status_after
-from slurm_hooks.agent.drain.node_table import NodeTable
+from slurm_hooks.agent.drain.node_table import Counted, NodeTable
 from slurm_hooks.agent.drain.record import Drained, Records, reopened
 from slurm_hooks.agent.drain.return_test import HoldfastReservation
 from slurm_hooks.agent.drain.situation import Situations, needs_budget, without_hook_drain
@@ -44,6 +44,7 @@ class Step:
     boot_id: str
     config: Settings
     records: Records
+    _table: NodeTable = field(init=False)
     _writes: SlurmWrites = field(init=False)
     _reserved: HoldfastReservation | None = field(default=None, init=False)
 
@@ -64,6 +65,7 @@ class Step:
         accounting has not reported on yet. ``reload``: the last step
         gave no result, so what it wrote to the records is read from the disk after all."""
         undrained = None
+        self._table = NodeTable(self.slurm, self.name, self.config.node.budget, inputs.count)
         if reload:
             drained, _ = self.records.load()
             ended = self.records.load_ended()
@@ -93,17 +95,19 @@ class Step:
         if drained is not None and ended and self._reserved is None:
             if self._by_person(drained):
                 return self._acknowledge(drained, node)
-            again = self._drain_again(inputs, drained, node, self._table.all_nodes())
+            table = Counted(table=self._table.all_nodes())
+            again = self._drain_again(inputs, drained, node, table)
             return StepResult(slurm_status=again)
-        table = self._table.all_nodes() if needs_budget(inputs, drained, node) else None
-        decision = self._decide(inputs, drained, node, table)
+        decision = self._decide(inputs, drained, node, self._counted(inputs, drained, node))
         slurm_status = self._apply(decision, inputs, drained, node)
         test_reason = drained.record.reason if drained and decision.move is Move.TEST else ""
         return StepResult(slurm_status=slurm_status, test_reason=test_reason)
 
-    @property
-    def _table(self) -> NodeTable:
-        return NodeTable(self.slurm, self.name)
+    def _counted(self, inputs: DrainInputs, drained: Drained | None, node: SlurmNode) -> Counted:
+        if inputs.worst is None or not needs_budget(inputs, drained, node):
+            return Counted()
+        exact = inputs.recount or without_hook_drain(node).drained_flag
+        return self._table.counted(inputs.worst.code, exact=exact)
 
     def _by_person(self, drained: Drained) -> bool:
         slurmctld_at = self._writes.slurmctld_at
@@ -118,20 +122,20 @@ class Step:
         inputs: DrainInputs,
         drained: Drained | None,
         node: SlurmNode,
-        table: Sequence[SlurmNode] | None,
+        counted: Counted,
     ) -> NodeDecision:
-        return decide(self._situation(inputs, drained, node, table))
+        return decide(self._situation(inputs, drained, node, counted))
 
     def _situation(
         self,
         inputs: DrainInputs,
         drained: Drained | None,
         node: SlurmNode,
-        table: Sequence[SlurmNode] | None,
+        counted: Counted,
     ) -> NodeSituation:
         situations = Situations(self.name, self.boot_id, self.config)
         reserved_by = self._reserved.reserved_by if self._reserved else ReservedBy.NOBODY
-        return situations.of(inputs, drained, node, table, reserved_by)
+        return situations.of(inputs, drained, node, counted, reserved_by)
 
     # --- carrying out a decision ---------------------------------------------------------------
 
@@ -207,10 +211,10 @@ class Step:
         return self._write_drain(decision, inputs, node, drained, "drained")
 
     def _drain_again(
-        self, inputs: DrainInputs, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
+        self, inputs: DrainInputs, drained: Drained, node: SlurmNode, counted: Counted
     ) -> SlurmStatus:
         """slurmctld restarted without Holdfast's drain: decision 026."""
-        situation = self._situation(inputs, drained, node, table)
+        situation = self._situation(inputs, drained, node, counted)
         decision = drain_lost(situation)
         if decision.move is not Move.DRAIN:
             return self._apply(decision, inputs, drained, node)
@@ -242,11 +246,13 @@ class Step:
             raise Unavailable(["scontrol"], "the node was drained by someone else in the meantime")
         self.slurm.drain([self.name], decision.reason)
         self._writes.note(drained, f"{text}: {decision.reason}", DRAINED)
-        table = self._table.all_nodes()
-        node = self._table.this_node(table)
-        again = self._decide(inputs, drained, node, table)
-        if again.move is Move.WITHDRAW:
-            return self._apply(again, inputs, drained, node)
+        counted = self._table.counted(drained.record.code)
+        self._writes.has_room = counted.table is None
+        if counted.table is not None:
+            node = self._table.this_node(counted.table)
+            again = self._decide(inputs, drained, node, counted)
+            if again.move is Move.WITHDRAW:
+                return self._apply(again, inputs, drained, node)
         seen = self._table.read()
         if seen.drained_flag and seen.reason == decision.reason:
             self._writes.confirm(drained, seen)
