@@ -89,7 +89,7 @@ class Count:
 
     ``changes``: so many requests to change a node slurmctld had received before, counted from ``since``. Each of
     them takes at most one node out of service, nearly always. So a later number of changes, which costs
-    slurmctld a hundredth of the table, proves that the budget has room as long as there is plenty.
+    slurmctld much less than the table, proves that the budget has room as long as there is plenty.
     """
 
     total: int

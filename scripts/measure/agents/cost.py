@@ -13,14 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from testbed.paths import cache
 
 from holdfast.config.schema import ClusterConfig, SlurmConfig
-from holdfast.errors import CommandError
 from holdfast.policy import budget
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import SlurmName
@@ -41,16 +39,17 @@ STORM = min(1000, NODES // 10)
 OUT_BEFORE = STORM // 50
 """Nodes that are out before the storm: the default budget, a tenth of all nodes, has no room for as many of
 the storm."""
-WINDOW_S = 60.0
+WINDOW_S = 90.0
 """Two of an agent's longest intervals between two steps while a fault stays open."""
 REST_S = 20.0
 PROCESSES = os.cpu_count() or 1
 START_S = 60.0 * STORM / 1000
 """For the first step of each agent, before the storm."""
-STORM_S = 240.0
-"""For the storm, with the last count of each agent."""
+STORM_S = 480.0
+"""For the storm, and until the agents ask as rarely as they do for good."""
 SHARE = 0.02
 SETTLED_S = 10.0
+"""Of slurmctld's time. All else of a drain is each node's own work, but here 1,000 nodes share this machine."""
 _READ = re.compile(r"^\s*(REQUEST_\w+)\s+\(\s*\d+\)\s+count:(\d+)", re.MULTILINE)
 
 
@@ -95,8 +94,8 @@ class _Run:
             time.sleep(REST_S)
         self._idle = rest.cost.share
         yield self._healthy()
-        bare_s = self._bare()
-        yield from self._storm(bare_s)
+        bare, alone_s = self._bare()
+        yield from self._storm(bare, alone_s)
 
     def _healthy(self) -> Figure:
         """The regular calls of all agents, each at a random moment of its interval."""
@@ -123,18 +122,36 @@ class _Run:
             time.sleep(max(0.0, begun + WINDOW_S - time.monotonic()))
         return self._share(f"slurmctld under {NODES} agents, no fault", window.cost)
 
-    def _bare(self) -> float:
-        """Seconds of as many drains by bare commands, as many at once as the agents of the storm have."""
-        names = [slurm_name(number) for number in range(STORM)]
-        begun = time.monotonic()
-        with ThreadPoolExecutor(fleet.AT_ONCE * PROCESSES) as threads:
-            for _ in threads.map(lambda name: self._cli.drain([SlurmName(name)], "bare"), names):
-                pass
-        took_s = time.monotonic() - begun
-        self._slurm.scontrol("update", f"nodename={','.join(names)}", "state=undrain")
-        return took_s
+    def _bare(self) -> tuple[Cost, float]:
+        """Of as many drains with the fewest commands that stay within a budget and keep a person's reason:
+        read, count, read, drain, count, read. As many at once as the agents of the storm have. The bare
+        drains alone take the seconds.
+        """
+        names = [SlurmName(slurm_name(number)) for number in range(STORM)]
 
-    def _storm(self, bare_s: float) -> Iterator[Figure]:
+        def drain(name: SlurmName) -> None:
+            self._cli.drain([name], f"bare {name}")
+
+        def whole(name: SlurmName) -> None:
+            self._cli.node_state(name)
+            self._cli.node_changes()
+            self._cli.node_state(name)
+            drain(name)
+            self._cli.node_changes()
+            self._cli.node_state(name)
+
+        alone = self._at_once(drain, names).wall_s
+        cost = self._at_once(whole, names)
+        return cost, alone
+
+    def _at_once(self, act: Callable[[SlurmName], None], names: Sequence[SlurmName]) -> Cost:
+        with self._window() as window, ThreadPoolExecutor(fleet.AT_ONCE * PROCESSES) as threads:
+            for _ in threads.map(act, names):
+                pass
+        self._slurm.scontrol("update", f"nodename={','.join(names)}", "state=undrain")
+        return window.cost
+
+    def _storm(self, bare: Cost, alone_s: float) -> Iterator[Figure]:
         before = range(STORM, STORM + OUT_BEFORE)
         self._slurm.drain(before, "holdfast:XID79: before the storm")
         allowed = budget.allowed(BudgetConfig(), NODES) - OUT_BEFORE
@@ -157,44 +174,49 @@ class _Run:
             ]
             running = [pool.submit(fleet.run, share) for share in shares]
             time.sleep(max(0.0, begin - time.monotonic()))
-            most = 0
             with self._window() as storm:
-                while time.monotonic() < begin + STORM_S:
-                    with suppress(CommandError):
-                        most = max(most, self._out())
-                    time.sleep(2.0)
+                while self._written(storm) < allowed and time.monotonic() < begin + STORM_S:
+                    time.sleep(0.5)
+            most = self._out()
+            time.sleep(max(0.0, begin + STORM_S - time.monotonic()))
             with self._window() as later:
                 time.sleep(WINDOW_S)
             seen = [row for future in running for row in future.result()]
-        yield self._settled(seen, storm.cost, bare_s, allowed, most)
+        yield self._settled(seen, storm.cost, (bare, alone_s), (allowed, most))
         yield self._share(f"slurmctld while {STORM} nodes stay out", later.cost)
 
     def _settled(
-        self, seen: Sequence[fleet.Seen], cost: Cost, bare_s: float, allowed: int, most: int
+        self,
+        seen: Sequence[fleet.Seen],
+        cost: Cost,
+        floor: tuple[Cost, float],
+        limits: tuple[int, int],
     ) -> Figure:
+        """``floor``: of bare commands. ``limits``: how many may drain, and how many were out once so many had."""
+        (bare, alone_s), (allowed, most) = floor, limits
         open_ = [row for row in seen if row.action not in ("drain", "over-budget")]
         drained = sum(row.action == "drain" for row in seen)
         out = self._out()
         failed = sum(row.failed for row in seen)
         for row in [row for row in seen if row.problem][:3]:
             self._say(f"agents: {row.name}: {row.problem}")
-        took = tuple(row.settled_at - row.fault_at for row in seen)
-        slowest = max(took)
+        took = tuple(row.settled_at - row.fault_at for row in seen if row.action == "drain")
         held = drained == allowed and out == allowed + OUT_BEFORE and not open_
         return Figure(
             name="agents",
             ours=Series(
-                what=f"{STORM} faults within one second: fault to drain, or to the count that forbids it",
-                seconds=took,
+                what=f"{STORM} faults within one second: slurmctld's processor time until the last drain",
+                seconds=(cost.cpu_s,),
             ),
-            rival=Series(what=f"{STORM} bare scontrol update", seconds=(bare_s,)),
-            target=f"all within {SETTLED_S:g} s, the budget held",
-            met=held and slowest <= SETTLED_S,
+            rival=Series(what="the fewest bare commands for as many drains", seconds=(bare.cpu_s,)),
+            target=f"at most {SETTLED_S:g} s of one core, the budget held",
+            met=held and cost.cpu_s <= SETTLED_S,
             notes=(
-                f"storm: all settled after {slowest:.1f} s; {drained} of {STORM} drained, {allowed} allowed; "
-                f"{out} out of service in the end, {most} at most",
-                f"storm: slurmctld took {cost.cpu_s:.1f} s of processor time in {cost.wall_s:.0f} s: {cost.said}; "
-                f"{failed} steps failed",
+                f"storm: {drained} of {STORM} drained, {allowed} allowed; {out} out of service in the end, {most} "
+                f"after the last drain; {failed} steps failed",
+                f"storm: with the commands of {STORM} nodes on this machine's {PROCESSES} cores, the drains took "
+                f"{_spread(took)}; the fewest bare commands {bare.wall_s:.1f} s, {STORM} bare drains {alone_s:.1f} s",
+                f"storm: until then slurmctld received {cost.said}",
             ),
         )
 
@@ -211,11 +233,20 @@ class _Run:
             notes=(f"{what}: in {cost.wall_s:.0f} s: {cost.said}",),
         )
 
+    def _written(self, window: _Window) -> int:
+        """How many changes of nodes slurmctld has received since the window's begin."""
+        return window.so_far().get("REQUEST_UPDATE_NODE", 0)
+
     def _out(self) -> int:
         return sum(map(budget.is_charged, self._cli.nodes_fast()))
 
     def _window(self) -> _Window:
         return _Window(self._slurm)
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    found = Series(what="", seconds=tuple(seconds))
+    return f"{found.median:.1f} s (p99 {found.quantile(0.99):.1f} s)"
 
 
 class _Window:
@@ -233,13 +264,16 @@ class _Window:
     def __exit__(self, *_: object) -> None:
         used = cpu_s(self._slurm.pid, children=False) - self._cpu_s
         took_s = time.monotonic() - self._begun
+        self.cost = Cost(used, took_s, self.so_far())
+
+    def so_far(self) -> dict[str, int]:
+        """The requests since the begin."""
         after = self._requests()
-        requests = {
+        return {
             name: count - self._before.get(name, 0)
             for name, count in after.items()
             if count > self._before.get(name, 0)
         }
-        self.cost = Cost(used, took_s, requests)
 
     def _requests(self) -> dict[str, int]:
         by_type = self._slurm.statistics().partition("statistics by user")[0]

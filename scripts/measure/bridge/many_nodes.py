@@ -23,6 +23,7 @@ from testbed.kube.local import ApiServer, free_port
 from testbed.kube.manifests import node as node_manifest
 
 from holdfast.slurm.parse.sdiag import node_changes
+from measure.bridge.download import download
 
 CONNECTIONS = 8
 _IMAGES, _FEATURES = 50, 60
@@ -191,11 +192,10 @@ class ManyKubeNodes:
         kubeconfig = json.loads(server.kubeconfig.read_text())
         folder = server.kubeconfig.parent / "pki"
         self._url = kubeconfig["clusters"][0]["cluster"]["server"]
+        self._files = [folder / name for name in ("ca.crt", "admin.crt", "admin.key")]
+        authority, certificate, key = map(str, self._files)
         self._pool = urllib3.PoolManager(
-            maxsize=32,
-            ca_certs=str(folder / "ca.crt"),
-            cert_file=str(folder / "admin.crt"),
-            key_file=str(folder / "admin.key"),
+            maxsize=32, ca_certs=authority, cert_file=certificate, key_file=key
         )
 
     def create(self, count: int) -> None:
@@ -233,16 +233,10 @@ class ManyKubeNodes:
         taints = [taint["key"] for taint in spec.get("taints") or ()]
         return bool(spec.get("unschedulable")) and "holdfast.dev/drained" in taints
 
-    def pages(self) -> list[int]:
-        """Lists all Nodes in pages of 250 and decodes each. Returns the size of each page in bytes."""
-        sizes, query = [], ""
-        while True:
-            data = self._send("GET", f"/api/v1/nodes?limit=250{query}")
-            sizes.append(len(data))
-            token = json.loads(data)["metadata"].get("continue")
-            if not token:
-                return sizes
-            query = f"&continue={token}"
+    def download(self) -> int:
+        """The bytes of all Nodes in protobuf, read by a process of its own that decodes none of them."""
+        url = urllib3.util.parse_url(self._url)
+        return download((str(url.host), str(url.port), *map(str, self._files)))
 
     def version(self) -> str:
         """The resource version of now."""

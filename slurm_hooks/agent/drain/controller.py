@@ -15,6 +15,7 @@ from holdfast.adapters.log import Log
 from holdfast.history.event import DRAINED, RETURNED
 from holdfast.policy.budget import Count, newest
 from holdfast.policy.node_inputs import DrainInputs
+from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
@@ -60,6 +61,7 @@ class DrainController:
         self._pace = Pace(config.agent)
         self._recounts = False
         self._count: Count | None = None
+        self._known: SlurmNode | None = None
         self._failed_key: object = None
         self._reload = False
         self._next = float("inf")
@@ -222,7 +224,7 @@ class DrainController:
         self._restore_sent = self._restore
         records = (self._drained, self._restore, self._ended, self._audit.undrained)
         self._worker.ask(
-            (inputs, *records, self._reload),
+            (inputs, *records, self._known, self._reload),
             deadline_s=slurm.timeout_s * _CALLS,
         )
 
@@ -237,7 +239,7 @@ class DrainController:
         )
 
         def serve(request: Any) -> Iterator[StepResult]:
-            *rest, reload = request
+            *rest, step.known, reload = request
             yield step.run(*rest, reload=reload)
 
         return serve
@@ -286,9 +288,10 @@ class DrainController:
         self._returned += tuple(entry.code for entry in outcome.entries if entry.event == RETURNED)
         self._pace.commented(outcome.comments, now)
         status = self._with_record(outcome.slurm_status)
-        self._pace.done(self.slurm_status, status, now)
+        fault_open = self._sent.worst is not None
+        self._pace.done(self.slurm_status, status, now, fault_open=fault_open)
         self.slurm_status = status
-        self._count = outcome.count
+        self._count, self._known = outcome.count, outcome.node
         if any(entry.event == DRAINED for entry in outcome.entries):
             self._pace.drained(now, has_room=outcome.has_room)
         elif self._recounts:

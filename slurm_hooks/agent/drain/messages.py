@@ -84,6 +84,7 @@ class StepResult:
     ``comments``       how many times the comment was changed.
     ``comment_waits``  the comment was not changed because it was changed too often lately.
     ``count``          the newest count of the node table that is known.
+    ``node``           this node before the step.
     ``has_room``       the budget had plenty of room after a drain: to count it again is not urgent.
     """
 
@@ -99,6 +100,7 @@ class StepResult:
     comment_waits: bool = False
     count: Count | None = None
     has_room: bool = False
+    node: SlurmNode | None = None
 
 
 def status_after(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.errors import CommandError, Refused
 from holdfast.policy.budget import Admission, Count
@@ -32,10 +32,12 @@ class NodeTable:
     name: SlurmName
     limits: BudgetConfig
     count: Count | None = None
+    known: SlurmNode | None = None
+    """This node, as it was read in full before. What Slurm itself changes of it is read again."""
 
     def counted(self, code: str, *, exact: bool = False) -> Counted:
         """What the budget says to the fault ``code``. In a large cluster the number of changes since the last
-        count may prove that it has room, unless ``exact``: it costs slurmctld a hundredth of reading all
+        count may prove that it has room, unless ``exact``: it costs slurmctld much less than to send all
         nodes, which a thousand agents must not do at once."""
         changes: NodeChanges | None = None
         if self.count is not None and self.count.may_prove(self.limits):
@@ -67,4 +69,15 @@ class NodeTable:
 
     def read(self) -> SlurmNode:
         """This node as slurmctld has it now."""
+        if self.known is not None:
+            state = self.slurm.node_state(self.name)
+            if state is not None:
+                kept = self.known
+                return replace(
+                    state,
+                    instance_id=kept.instance_id,
+                    boot_at=kept.boot_at,
+                    slurmd_started_at=kept.slurmd_started_at,
+                    partitions=kept.partitions,
+                )
         return self.this_node(self.slurm.nodes([self.name]))

@@ -14,7 +14,10 @@ from slurm_hooks.agent.drain.messages import SlurmStatus
 from slurm_hooks.settings.sections import AgentConfig
 
 UNCHANGED_PASSES = 3
-"""A node whose fault stays open is read again after so many passes: only other users can change it."""
+"""A node whose fault stays open is read again after so many passes: only other users can change it. While nobody
+does, the number doubles."""
+OUT_PASSES = 30
+"""The most passes between two reads of a drained node whose fault stays open."""
 WAITING_PASSES = 30
 """A drained node without an open fault is read at each of so many passes, and after them less often."""
 OVER_BUDGET_PASSES = 60
@@ -45,14 +48,17 @@ class Pace:
         """The last steps led to the same state again and again."""
         return self._unchanged >= WAITING_PASSES
 
-    def done(self, before: SlurmStatus, after: SlurmStatus, now: float) -> None:
-        """A step succeeded."""
+    def done(
+        self, before: SlurmStatus, after: SlurmStatus, now: float, *, fault_open: bool = False
+    ) -> None:
+        """A step succeeded. ``fault_open``: the node cannot return to service yet."""
         self.failures = 0
         same = (after.action, after.drained) == (before.action, before.drained)
         self._unchanged = self._unchanged + 1 if same else 0
         passes = UNCHANGED_PASSES
-        if after.action == "over-budget":
-            passes = min(passes << min(self._unchanged, 8), OVER_BUDGET_PASSES)
+        if fault_open:
+            most = OVER_BUDGET_PASSES if after.action == "over-budget" else OUT_PASSES
+            passes = min(passes << min(self._unchanged, 8), most)
         self.look_at = now + passes * self._config.interval_s * _spread(0.25)
 
     def failed(self, now: float) -> float:

@@ -71,7 +71,7 @@ class Situations:
 
 def needs_budget(inputs: DrainInputs, drained: Drained | None, node: SlurmNode) -> bool:
     """May the step drain the node, or withdraw its drain? Only then is the node table read, which costs
-    slurmctld a hundred times as much as one node.
+    slurmctld several times as much as one node.
     """
     if inputs.worst is None:
         return False

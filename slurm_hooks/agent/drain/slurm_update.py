@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 
@@ -44,6 +44,8 @@ class Step:
     boot_id: str
     config: Settings
     records: Records
+    known: SlurmNode | None = None
+    """This node from an earlier step."""
     _table: NodeTable = field(init=False)
     _writes: SlurmWrites = field(init=False)
     _reserved: HoldfastReservation | None = field(default=None, init=False)
@@ -65,7 +67,9 @@ class Step:
         accounting has not reported on yet. ``reload``: the last step
         gave no result, so what it wrote to the records is read from the disk after all."""
         undrained = None
-        self._table = NodeTable(self.slurm, self.name, self.config.node.budget, inputs.count)
+        self._table = NodeTable(
+            self.slurm, self.name, self.config.node.budget, inputs.count, self.known
+        )
         if reload:
             drained, _ = self.records.load()
             ended = self.records.load_ended()
@@ -83,10 +87,13 @@ class Step:
             # Before the node is read: if slurmctld restarts in between, the earlier start time counts.
             with suppress(CommandError):  # needed only if the drain is gone
                 self._writes.slurmctld_at = self.slurm.slurmctld_at()
-        return self._writes.in_result(self._run(inputs, drained, restore))
-
-    def _run(self, inputs: DrainInputs, drained: Drained | None, restore: str) -> StepResult:
         node = self._table.read()
+        result = self._run(inputs, drained, restore, node)
+        return replace(self._writes.in_result(result), node=node)
+
+    def _run(
+        self, inputs: DrainInputs, drained: Drained | None, restore: str, node: SlurmNode
+    ) -> StepResult:
         if restore and (not node.drained_flag or (drained and is_own_drain(drained.record, node))):
             return StepResult(slurm_status=self._restore(restore))
         drained = self._reappeared(node, drained)

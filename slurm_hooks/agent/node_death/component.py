@@ -28,7 +28,7 @@ from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
 
-TABLE_S = 6 * 3600.0
+TABLE_S = 12 * 3600.0
 """Between two reads of the node table, when nothing indicates that it changed: of 10,000 agents these cost
 slurmctld less than 1 % of a core."""
 _TABLE_SOON_S = (60.0, 300.0)

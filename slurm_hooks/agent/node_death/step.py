@@ -76,8 +76,9 @@ class Step:
         names = ring(node.name for node in found if not node.states & NOT_DEFINED)
         addresses: dict[SlurmName, tuple[str, int]] = {}
         missing = []
-        for name in neighbours(ring([*names, self._node]), self._node, EXCHANGE):
-            (node,) = self._slurm.nodes([name])
+        near = neighbours(ring([*names, self._node]), self._node, EXCHANGE)
+        rows = {node.name: node for node in self._slurm.nodes_in_full(near)} if near else {}
+        for name, node in rows.items():
             try:
                 address = _resolved(node.address or name)
             except OSError as error:
@@ -150,7 +151,7 @@ class Step:
 
         Raises ``CommandError``.
         """
-        (node,) = self._slurm.nodes([self._node])
+        node = self._slurm.node_state(self._node) or self._slurm.nodes([self._node])[0]
         if not self._is_own(node):
             return None
         before = self._slurm.node_changes()

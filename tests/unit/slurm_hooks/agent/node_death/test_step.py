@@ -50,6 +50,15 @@ class Slurm:
     def nodes_fast(self) -> list[SlurmNode]:
         return [self.node]
 
+    def nodes_in_full(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
+        assert names
+        return [self.node]
+
+    def node_state(self, name: SlurmName) -> SlurmNode | None:
+        assert name
+        time.sleep(self.slow_s)
+        return self.node
+
     def running_jobs(self, name: SlurmName) -> list[RunningJob]:
         self.node = self.meanwhile or self.node
         return [
