@@ -71,11 +71,11 @@ CLUSTER = Dashboard(
                 ),
                 Panel(
                     title="Open findings",
-                    about="What checks see now. Only findings in mode drain take a node out.",
+                    about="What checks see now, without notes. Only findings in mode drain take a node out.",
                     queries=[
                         Query(
                             expr="count by (node, code, subject, severity, mode) ("
-                            f"holdfast_finding_open {JOIN})",
+                            f'holdfast_finding_open{{severity!="info"}} {JOIN})',
                             legend="{{node}} {{code}}",
                         )
                     ],
@@ -125,6 +125,7 @@ CLUSTER = Dashboard(
                             legend="{{of}}",
                         )
                     ],
+                    unit="suffix: cores",
                 ),
                 Panel(
                     title="Memory",

@@ -18,6 +18,12 @@ _WIDTH = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _RED, _GREEN = "red", "green"
 
+_HIDDEN = {
+    "matcher": {"id": "byRegexp", "options": "^(Time|Value.*|__name__|instance|job)$"},
+    "properties": [{"id": "custom.hidden", "value": True}],
+}
+"""Columns of a table that say nothing about a finding."""
+
 
 def json_of(dashboard: Dashboard) -> dict[str, Any]:
     """The dashboard as Grafana's JSON model."""
@@ -73,6 +79,15 @@ def _panels(dashboard: Dashboard) -> list[dict[str, Any]]:
     return made
 
 
+def _axis(panel: Panel) -> dict[str, Any]:
+    """Of zeros alone Grafana draws an axis to 100, or to 10000 %."""
+    if panel.unit == "percentunit":
+        return {"min": 0, "max": 1}
+    if panel.kind == "timeseries" and panel.unit == "short":
+        return {"custom": {"axisSoftMin": 0, "axisSoftMax": 1}}
+    return {}
+
+
 def _panel(panel: Panel) -> dict[str, Any]:
     steps: list[dict[str, Any]] = [{"value": None, "color": _GREEN}]
     if panel.red_from is not None:
@@ -96,8 +111,9 @@ def _panel(panel: Panel) -> dict[str, Any]:
             "defaults": {
                 "unit": panel.unit,
                 "thresholds": {"mode": "absolute", "steps": steps},
+                **_axis(panel),
             },
-            "overrides": [],
+            "overrides": [_HIDDEN] if table else [],
         },
         "options": {},
     }
