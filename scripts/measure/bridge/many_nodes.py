@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,14 @@ class ManyKubeNodes:
         self._pool = urllib3.PoolManager(
             maxsize=32, ca_certs=authority, cert_file=certificate, key_file=key
         )
+        self._of_account: dict[str, str] = {}
+
+    def act_as(self, token: str) -> ManyKubeNodes:
+        """The same with the rights of an account, from connections of its own."""
+        other = copy(self)
+        other._pool = urllib3.PoolManager(maxsize=32, ca_certs=str(self._files[0]))
+        other._of_account = {"Authorization": f"Bearer {token}"}
+        return other
 
     def create(self, count: int) -> None:
         stamp = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
@@ -258,8 +267,9 @@ class ManyKubeNodes:
     ) -> bytes:
         """The answer, not decoded. Raises ``SandboxError`` for one that is no success."""
         data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": kind, **self._of_account}
         answer = self._pool.request(
-            method, self._url + path, body=data, headers={"Content-Type": kind}, timeout=30
+            method, self._url + path, body=data, headers=headers, timeout=30
         )
         if answer.status >= 300:
             raise SandboxError(f"{method} {path}: {answer.status} {answer.data[:200]!r}")
