@@ -61,7 +61,7 @@ class DrainController:
         self._pace = Pace(config.agent)
         self._recounts = False
         self._count: Count | None = None
-        self._known: SlurmNode | None = None
+        self._known: tuple[SlurmNode | None, tuple[int, int] | None] = (None, None)
         self._failed_key: object = None
         self._reload = False
         self._next = float("inf")
@@ -224,7 +224,7 @@ class DrainController:
         self._restore_sent = self._restore
         records = (self._drained, self._restore, self._ended, self._audit.undrained)
         self._worker.ask(
-            (inputs, *records, self._known, self._reload),
+            (inputs, *records, *self._known, self._reload),
             deadline_s=slurm.timeout_s * _CALLS,
         )
 
@@ -239,7 +239,7 @@ class DrainController:
         )
 
         def serve(request: Any) -> Iterator[StepResult]:
-            *rest, step.known, reload = request
+            *rest, step.known, step.looked, reload = request
             yield step.run(*rest, reload=reload)
 
         return serve
@@ -291,7 +291,7 @@ class DrainController:
         fault_open = self._sent.worst is not None
         self._pace.done(self.slurm_status, status, now, fault_open=fault_open)
         self.slurm_status = status
-        self._count, self._known = outcome.count, outcome.node
+        self._count, self._known = outcome.count, (outcome.node, outcome.looked)
         if any(entry.event == DRAINED for entry in outcome.entries):
             self._pace.drained(now, has_room=outcome.has_room)
         elif self._recounts:

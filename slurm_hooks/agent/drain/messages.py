@@ -84,7 +84,7 @@ class StepResult:
     ``comments``       how many times the comment was changed.
     ``comment_waits``  the comment was not changed because it was changed too often lately.
     ``count``          the newest count of the node table that is known.
-    ``node``           this node before the step.
+    ``node``           this node before the step. ``looked``: slurmctld's number of changes before that.
     ``has_room``       the budget had plenty of room after a drain: to count it again is not urgent.
     """
 
@@ -101,6 +101,7 @@ class StepResult:
     count: Count | None = None
     has_room: bool = False
     node: SlurmNode | None = None
+    looked: tuple[int, int] | None = None
 
 
 def status_after(

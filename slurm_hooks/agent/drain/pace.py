@@ -16,7 +16,7 @@ from slurm_hooks.settings.sections import AgentConfig
 UNCHANGED_PASSES = 3
 """A node whose fault stays open is read again after so many passes: only other users can change it. While nobody
 does, the number doubles."""
-OUT_PASSES = 30
+OUT_PASSES = 12
 """The most passes between two reads of a drained node whose fault stays open."""
 WAITING_PASSES = 30
 """A drained node without an open fault is read at each of so many passes, and after them less often."""

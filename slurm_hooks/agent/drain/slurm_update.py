@@ -46,6 +46,8 @@ class Step:
     records: Records
     known: SlurmNode | None = None
     """This node from an earlier step."""
+    looked: tuple[int, int] | None = None
+    """The number of changes of nodes (and since when it counts) before that step."""
     _table: NodeTable = field(init=False)
     _writes: SlurmWrites = field(init=False)
     _reserved: HoldfastReservation | None = field(default=None, init=False)
@@ -83,13 +85,26 @@ class Step:
             asked=asked,
         )
         self.records.settle()
-        if drained is not None:
+        looked = self._changes() if drained is not None and inputs.worst is not None else None
+        node = self.known if self._is_unchanged(looked) and not (reload or restore) else None
+        if drained is not None and node is None:
             # Before the node is read: if slurmctld restarts in between, the earlier start time counts.
             with suppress(CommandError):  # needed only if the drain is gone
                 self._writes.slurmctld_at = self.slurm.slurmctld_at()
-        node = self._table.read()
+        node = node or self._table.read()
         result = self._run(inputs, drained, restore, node)
-        return replace(self._writes.in_result(result), node=node)
+        return replace(self._writes.in_result(result), node=node, looked=looked)
+
+    def _changes(self) -> tuple[int, int] | None:
+        with suppress(CommandError):
+            found = self.slurm.node_changes()
+            return found.counted_since, found.changes
+        return None
+
+    def _is_unchanged(self, looked: tuple[int, int] | None) -> bool:
+        """Has nobody changed any node since the last step, and has slurmctld not restarted? Then this node's
+        row need not be read: while a fault stays open, only other users can change it."""
+        return looked is not None and looked == self.looked
 
     def _run(
         self, inputs: DrainInputs, drained: Drained | None, restore: str, node: SlurmNode

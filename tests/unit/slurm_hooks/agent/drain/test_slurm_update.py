@@ -396,3 +396,17 @@ def test_a_known_node_in_no_partition_is_read_in_full(bench: Bench) -> None:
     step = bench.step()
     step.known = bench.slurm.mine
     assert step.run(fault(), None).slurm_status.drained
+
+
+def test_while_nobody_changes_any_node_the_own_one_is_not_read(bench: Bench) -> None:
+    bench.run(fault())
+    drained, _ = bench.records.load()
+    first = bench.step().run(fault(), drained)
+    step = bench.step()
+    step.known, step.looked = first.node, first.looked
+    assert step.run(fault(), drained).slurm_status.action == "drain"
+    assert bench.slurm.rows == 0
+    bench.slurm.undrain([ME])
+    again = step.run(fault(), drained)
+    assert bench.slurm.rows == 1
+    assert not again.slurm_status.drained, "another user's change is seen"
