@@ -23,7 +23,7 @@ from pathlib import Path
 from holdfast.adapters.command import Completed, complete
 from holdfast.errors import CommandError, Refused
 from holdfast.slurm.cli import ENV, SlurmCli
-from holdfast.slurm.hostlist import compress, expand
+from holdfast.slurm.hostlist import compress, expand, names_in
 from holdfast.slurm.parse.values import epoch
 from holdfast.vocabulary import SlurmName
 
@@ -155,6 +155,16 @@ class SlurmMaintenance(SlurmCli):
             if not _GONE.search(error.output):
                 raise
         return True
+
+    def excluded_nodes(self) -> dict[SlurmName, set[int]]:
+        """The nodes that jobs which have not ended exclude, each with those jobs."""
+        found: dict[SlurmName, set[int]] = {}
+        for line in self._run(["squeue", "--all", "--noheader", "--format=%A %x"]).splitlines():
+            job, _, nodes = line.strip().partition(" ")
+            if job.isdecimal() and nodes.strip() not in ("", "(null)"):
+                for name in names_in(nodes.strip()):
+                    found.setdefault(SlurmName(name), set()).add(int(job))
+        return found
 
     def cancel_in(self, reservation: str) -> None:
         """Cancel every job of the reservation, if there is one."""

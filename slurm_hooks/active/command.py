@@ -6,8 +6,9 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -33,6 +34,7 @@ EXAMPLE = """\
 examples:
   holdfast inspect                          # nodes that are idle or drained by Holdfast
   holdfast inspect --idle --json            # for a schedule: only idle nodes
+  holdfast inspect --suspects --check gpu_burn   # nodes that jobs exclude, once for each job
   holdfast inspect worker-3 --check dcgm_diag_r3 --check gpu_burn
   holdfast inspect --list                   # the checks and what each one needs
 
@@ -45,6 +47,7 @@ exit status: 0 every tested node passed all checks, 1 a check failed or no node 
 2 usage error, 3 no check failed, but some could not run (which is no pass)
 """
 
+_REPORTS = "????-??-??T??????Z"
 _SETTLE_S = 3.0
 """For the epilog of a cancelled job: until it ends, Slurm shows the node as busy."""
 
@@ -56,15 +59,11 @@ def main(argv: Sequence[str]) -> int:
         say(_catalogue())
         return 0
     found = site_config.load(args.config)
-    config = found.path
-    if ALL in switches_off(config):
-        raise UsageError(f"every action is switched off ({config.parent}/off/all)")
-    if os.geteuid() != 0:
-        raise UsageError("only root may reserve nodes: run sudo holdfast inspect …")
+    _refuse(args, found.path)
     for name, schema in (("node", NodeConfig), ("active", ActiveConfig)):
         found.section(name, schema)
     config, cluster = found.valid_path, found.cluster
-    checks = _checks(args.check, config)
+    checks, reports = _checks(args.check, config), cluster.paths.state / "inspections"
     slurm = SlurmMaintenance(cluster.slurm.timeout_s, cluster.slurm.bin)
     reservation = NodeReservation(slurm, this_process(), config)
     left = reservation.sweep()
@@ -75,11 +74,41 @@ def main(argv: Sequence[str]) -> int:
     inspector = Inspector(
         slurm, reservation, at_once=_at_once(args.at_once, slurm, config), say=_progress
     )
-    candidates = inspector.candidates([SlurmName(name) for name in args.node], idle_only=args.idle)
+    if args.suspects:
+        nodes = _suspects(slurm, inspector, reports, idle_only=args.idle)
+        if not nodes:
+            complain("holdfast inspect: no job excludes a node that can be tested now")
+            return found.complain("inspect")
+    else:
+        names = [SlurmName(name) for name in args.node]
+        nodes = _wanted(inspector.candidates(names, idle_only=args.idle), bool(names))
     began = time.time()
-    done = inspector.inspect(_wanted(candidates, bool(args.node)), checks)
-    _report(done, began, cluster.paths.state / "inspections", config, as_one_json=args.json)
+    done = inspector.inspect(nodes, checks)
+    _report(done, began, reports, config, as_one_json=args.json)
     return found.complain("inspect") or exit_status(done)
+
+
+def _refuse(args: argparse.Namespace, config: Path) -> None:
+    """Raises ``UsageError``."""
+    if args.suspects and args.node:
+        raise UsageError("give either nodes or --suspects")
+    if ALL in switches_off(config):
+        raise UsageError(f"every action is switched off ({config.parent}/off/all)")
+    if os.geteuid() != 0:
+        raise UsageError("only root may reserve nodes: run sudo holdfast inspect …")
+
+
+def _suspects(
+    slurm: SlurmMaintenance, inspector: Inspector, reports: Path, *, idle_only: bool
+) -> list[InspectedNode]:
+    """The nodes that jobs exclude, that can be tested now and were not tested for each of these jobs."""
+    excluded = untested(slurm.excluded_nodes(), known_tests(reports))
+    found = inspector.candidates(sorted(excluded), idle_only=idle_only) if excluded else []
+    return [
+        replace(node, excluded_by=tuple(sorted(excluded[node.name])))
+        for node in found
+        if not node.skip
+    ]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -98,6 +127,12 @@ def parser() -> argparse.ArgumentParser:
         help="only these (default: all nodes that are idle or drained by Holdfast)",
     )
     parser.add_argument("--idle", action="store_true", help="only idle nodes, no drained ones")
+    parser.add_argument(
+        "--suspects",
+        action="store_true",
+        help="only nodes that running or pending jobs exclude, as those that holdfast run suspects; each "
+        "once for each job",
+    )
     parser.add_argument(
         "--check",
         action="append",
@@ -137,6 +172,28 @@ def _at_once(requested: int | None, slurm: SlurmMaintenance, config: Path) -> in
     return max(1, budget.allowed(limits, len(slurm.nodes_fast())))
 
 
+def untested(
+    excluded: Mapping[SlurmName, Set[int]], tested: Mapping[str, Set[int]]
+) -> dict[SlurmName, Set[int]]:
+    """The excluded nodes, each with its jobs, that were not tested for one of these yet. Pure."""
+    found = {node: jobs - tested.get(node, set()) for node, jobs in excluded.items()}
+    return {node: excluded[node] for node, new in found.items() if new}
+
+
+def known_tests(folder: Path) -> dict[str, Set[int]]:
+    """The nodes that the kept reports have results of, each with the jobs that excluded it then."""
+    found: dict[str, set[int]] = {}
+    for path in folder.glob(f"{_REPORTS}.json"):
+        try:
+            nodes = json.loads(path.read_text())["nodes"]
+            for node in nodes:
+                if node["checks"]:
+                    found.setdefault(node["node"], set()).update(node.get("excluded_by", ()))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # of another version, or removed meanwhile
+    return dict(found)
+
+
 def _wanted(candidates: Sequence[InspectedNode], named: bool) -> list[InspectedNode]:
     """Without nodes that run jobs, unless the user named them."""
     return [node for node in candidates if named or node.was != "busy"]
@@ -166,7 +223,7 @@ def _report(
 
 def _prune(folder: Path, keep: int) -> None:
     for suffix in ("txt", "json"):
-        for old in sorted(folder.glob(f"????-??-??T??????Z.{suffix}"))[:-keep]:
+        for old in sorted(folder.glob(f"{_REPORTS}.{suffix}"))[:-keep]:
             with suppress(OSError):
                 old.unlink()
 

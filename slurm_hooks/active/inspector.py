@@ -28,13 +28,14 @@ from slurm_hooks.active.result import CheckOutcome, Result, could_not_run
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedNode:
     """A node before the test. ``was``: its state. ``drained``: the reason if Holdfast drained it.
-    ``skip``: why it is not tested.
+    ``skip``: why it is not tested. ``excluded_by``: jobs that exclude it.
     """
 
     name: SlurmName
     was: str
     drained: str = ""
     skip: str = ""
+    excluded_by: tuple[int, ...] = ()
 
 
 def candidate(node: SlurmNode, *, idle_only: bool) -> InspectedNode:
@@ -59,6 +60,21 @@ def candidate(node: SlurmNode, *, idle_only: bool) -> InspectedNode:
         reason = without_appended(node.reason)
         return InspectedNode(name=node.name, was=was, drained=reason, skip=skip)
     return InspectedNode(name=node.name, was="idle")
+
+
+def _inspected(
+    node: InspectedNode, problem: str = "", *, results: tuple[Result, ...] = (), skipped: str = ""
+) -> Inspected:
+    """``problem``: what remains to be done."""
+    jobs = ", ".join(map(str, node.excluded_by))
+    was = f"{node.was}, excluded by {jobs}" if jobs else node.was
+    return Inspected(
+        node=node.name,
+        was=was + problem,
+        results=results,
+        skipped=skipped,
+        excluded_by=node.excluded_by,
+    )
 
 
 class Inspector:
@@ -93,7 +109,7 @@ class Inspector:
 
     def _node(self, node: InspectedNode, checks: Sequence[str]) -> Inspected:
         if node.skip or not checks:
-            return Inspected(node=node.name, was=node.was, skipped=node.skip)
+            return _inspected(node, skipped=node.skip)
         self._say(f"{node.name}: {', '.join(checks)}")
         try:
             reserved = self._reservation.take(
@@ -103,13 +119,13 @@ class Inspector:
                 drained=node.drained,
             )
         except HoldfastError as error:
-            return Inspected(node=node.name, was=node.was, skipped=str(error))
+            return _inspected(node, skipped=str(error))
         results: list[Result] = []
         try:
             results += (self._reservation.test(reserved, check) for check in checks)
         finally:
             problem = self._restore(reserved)
-        return Inspected(node=node.name, was=node.was + problem, results=tuple(results))
+        return _inspected(node, problem, results=tuple(results))
 
     def _restore(self, reserved: ReservedNodes) -> str:
         """Restore the nodes. Returns what remains to be done, for the report."""

@@ -37,13 +37,14 @@ _WORST = (CheckOutcome.FAILED, CheckOutcome.ERROR, CheckOutcome.PASSED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
     """One node of the report. ``was``: its state before the test; ``skipped``: why it was not
-    tested.
+    tested; ``excluded_by``: the jobs that excluded it, where these were asked for.
     """
 
     node: str
     was: str
     results: tuple[Result, ...] = ()
     skipped: str = ""
+    excluded_by: tuple[int, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -87,6 +88,7 @@ def as_json(nodes: Sequence[Inspected], *, began: float, ended: float) -> dict[s
                 "initial_state": node.was,
                 "verdict": node.verdict,
                 "skipped": node.skipped,
+                "excluded_by": list(node.excluded_by),
                 "checks": [result.plain() for result in node.results],
             }
             for node in nodes

@@ -15,7 +15,11 @@ from slurm_hooks.job.checkpoints.bisection import Evidence, Trial
 from slurm_hooks.job.diagnosis.lines.launcher_lines import HANG
 
 _NOT_THE_CHECKPOINT = frozenset(
-    kind.value for kind in (FailureKind.INFRASTRUCTURE, FailureKind.NODE, FailureKind.OUTAGE)
+    kind.value
+    for kind in (
+        *(FailureKind.INFRASTRUCTURE, FailureKind.NODE),
+        *(FailureKind.OUTAGE, FailureKind.MEMORY),
+    )
 )
 _OF_THE_CHECKPOINT = frozenset({FailureKind.CHECKPOINT.value, FailureKind.NUMERIC.value})
 MAX_FAILED_RESUMES = 2

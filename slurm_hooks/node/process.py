@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,3 +109,22 @@ def catches(procfs: Path, pid: int, number: signal.Signals) -> bool:
         return False
     found = re.search(r"^SigCgt:\s*([0-9a-fA-F]{1,32})$", text, re.MULTILINE)
     return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)
+
+
+def ask_for_stacks(procfs: Path, pid: int, is_it: Callable[[], bool]) -> bool:
+    """Sends SIGABRT if the process has a handler for it: Python's faulthandler then prints the stacks of all threads,
+    also while the program is inside a library, and the process ends. Returns whether it was sent. Raises
+    PermissionError."""
+    if not catches(procfs, pid, signal.SIGABRT):
+        return False
+    _prevent_core_file(pid)
+    return send(pid, signal.SIGABRT, is_it)
+
+
+def _prevent_core_file(pid: int) -> None:
+    """The memory of a training is large. A limit of 1 byte also prevents a core that is piped to a program
+    (core(5))."""
+    with suppress(OSError, ValueError):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_CORE)
+        soft = 1 if hard == resource.RLIM_INFINITY else min(1, hard)
+        resource.prlimit(pid, resource.RLIMIT_CORE, (soft, hard))

@@ -25,7 +25,12 @@ from holdfast.policy.job.facts import (
 )
 from holdfast.vocabulary import DO_NOT_REQUEUE, SlurmName
 
-MAX_TRIES = {FailureKind.USER: 2, FailureKind.CHECKPOINT: 2, FailureKind.NUMERIC: 2}
+MAX_TRIES = {
+    FailureKind.USER: 2,
+    FailureKind.MEMORY: 2,
+    FailureKind.CHECKPOINT: 2,
+    FailureKind.NUMERIC: 2,
+}
 """Attempts for a failure that another attempt rarely changes. Others: ``max_same_failure``."""
 MAX_OUTAGES = 10
 """Failures because of outages without progress before the job is held: after more than two hours."""
@@ -34,6 +39,11 @@ OUTAGE_DELAYS_S = (15.0, 300.0, 600.0, 1200.0)
 minutes with the first four. The first is short: a busy port or a lost connection is often free again."""
 DELAYS_S = (0.0, 5.0, 15.0, 60.0)
 """The same for other failures that are restarted in place."""
+_SAME_NODE_TWICE = {
+    FailureKind.NUMERIC: "the same numeric error twice",
+    FailureKind.MEMORY: "out of memory twice",
+}
+"""Failures that are tried once more on other nodes, if the same one of several nodes had both."""
 _FROM_CHECKPOINT = (FailureKind.UNKNOWN, FailureKind.CHECKPOINT, FailureKind.NUMERIC)
 """Failures that an older checkpoint may avoid."""
 _ANY_FAILURE = 2
@@ -99,10 +109,21 @@ def _same_nodes(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecis
     if facts.kind is FailureKind.PROGRAM:
         why = "user error: the program has a syntax error or cannot import a module"
         return JobDecision(next=Next.FAIL, why=why)
+    if (
+        facts.kind is FailureKind.USER
+        and facts.most_ranks
+        and not failure_counts.may_have_progressed(facts)
+    ):
+        why = "user error: the same on most ranks, and no attempt has made progress"
+        return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
     same = failure_counts.same_failures(facts, now)
+    fruitless = failure_counts.failures_without_progress(facts, now)
+    is_within_limits = (
+        same < limits.max_same_failure and fruitless < _ANY_FAILURE * limits.max_same_failure
+    )
     suspects = _to_exclude(facts, same, now)
-    if suspects and facts.kind is FailureKind.NUMERIC and same < limits.max_same_failure:
-        why = f"the same numeric error twice, attributed to {', '.join(suspects)}"
+    if suspects and facts.kind in _SAME_NODE_TWICE and is_within_limits:
+        why = f"{_SAME_NODE_TWICE[facts.kind]}, attributed to {', '.join(suspects)}"
         return JobDecision(next=Next.REQUEUE, why=why, exclude=suspects)
     if facts.next_checkpoint and facts.kind in _FROM_CHECKPOINT:
         # Each attempt leaves fewer checkpoints in question, so this ends. A job that fails from all of
@@ -113,7 +134,6 @@ def _same_nodes(facts: JobFacts, limits: RetryLimits, now: datetime) -> JobDecis
     if same >= min(most, MAX_TRIES.get(facts.kind, most)):
         why = f"the same failure {same} times without a new checkpoint"
         return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
-    fruitless = failure_counts.failures_without_progress(facts, now)
     if fruitless >= _ANY_FAILURE * limits.max_same_failure:
         why = f"{fruitless} failures in a row without a new checkpoint"
         return JobDecision(next=Next.HOLD, why=_with_job_fault(why, facts))
@@ -142,8 +162,12 @@ def _to_exclude(facts: JobFacts, same: int, now: datetime) -> tuple[SlurmName, .
     if facts.kind in (FailureKind.USER, FailureKind.CHECKPOINT) or not facts.requeue:
         return ()
     suspects = facts.current.suspects
-    alone = facts.kind is FailureKind.NODE and facts.node_count == 1
-    if facts.kind is not FailureKind.NODE:
+    alone = facts.kind is FailureKind.NODE and (facts.node_count == 1 or facts.both_ends)
+    if facts.kind is FailureKind.NUMERIC:
+        # Silent data corruption comes back at any step, so progress between two failures proves nothing.
+        before = failure_counts.alike_before_progress(facts, now)
+        suspects = suspects & before.suspects if before else frozenset()
+    elif facts.kind is not FailureKind.NODE:
         before = failure_counts.same_before(facts, now)
         suspects = suspects & before.suspects if same > 1 and before else frozenset()
     told_apart = alone or len(suspects) < facts.node_count

@@ -40,6 +40,8 @@ class FailureKind(str, Enum):
     """NaN, or a loss that diverged: the newest checkpoints may hold it already."""
     USER = "user"
     """Deterministic: the same command fails the same way on any node."""
+    MEMORY = "memory"
+    """The kernel killed a task for the host's memory, which the job or something else on the node used up."""
     PROGRAM = "program"
     """The program cannot run: a syntax error or a missing module. No retry can succeed."""
 
@@ -93,6 +95,8 @@ class JobFacts:
     ``node_count``   nodes of the allocation.
     ``spares``       nodes of the cluster outside of it that are in service; None: unknown.
     ``job_fault``    an application fault that the nodes' agents found; empty: none.
+    ``both_ends``    the suspects are the two ends of a transfer; they may be all nodes of the job.
+    ``most_ranks``   most of its ranks failed by themselves with this error.
     ``next_checkpoint``  another checkpoint, which the next attempt tries because attempts from one or
                      more failed; empty: no checkpoint is suspected, or there is no other.
     """
@@ -106,6 +110,8 @@ class JobFacts:
     node_count: int = 1
     spares: int | None = None
     job_fault: str = ""
+    both_ends: bool = False
+    most_ranks: bool = False
     next_checkpoint: str = ""
 
     @property

@@ -15,6 +15,8 @@ from holdfast.policy.job.facts import FailureKind, JobFacts, PastAttempt
 
 WINDOW = timedelta(hours=24)
 """The time within which attempts and failures count."""
+_COMES_BACK = frozenset({FailureKind.USER, FailureKind.MEMORY})
+"""Failures that come again at the same step."""
 
 
 def attempts(facts: JobFacts, now: datetime) -> int:
@@ -26,16 +28,12 @@ def attempts(facts: JobFacts, now: datetime) -> int:
 def same_failures(facts: JobFacts, now: datetime) -> int:
     """How often the job failed in the same way without progress; 0: unknown.
 
-    For an error of the program, an equal failure of the last attempt that made progress counts too: the
-    job has come to the same place again.
+    For an error of the program or its memory, an equal failure of the last attempt that made progress
+    counts too: the job has come to the same place again.
     """
-    current = facts.current
-    if not _counts(current):
+    if not _counts(facts.current):
         return 0
-    failures = [attempt for attempt in _since_progress(facts, now) if _counts(attempt)]
-    if facts.kind is FailureKind.USER:
-        failures += [attempt for attempt in _last_with_progress(facts, now) if attempt.charged]
-    return sum(attempt.fingerprint == current.fingerprint for attempt in failures)
+    return 1 + len(_alike_before(facts, now))
 
 
 def failures_without_progress(facts: JobFacts, now: datetime) -> int:
@@ -51,9 +49,27 @@ def outages(facts: JobFacts, now: datetime) -> int:
 
 def same_before(facts: JobFacts, now: datetime) -> PastAttempt | None:
     """The last failure before this one that counts against the job and is equal to it."""
-    counted = filter(_counts, islice(_since_progress(facts, now), 1, None))
-    alike = (attempt for attempt in counted if attempt.fingerprint == facts.current.fingerprint)
-    return next(alike, None)
+    return next(iter(_alike_before(facts, now)), None)
+
+
+def alike_before_progress(facts: JobFacts, now: datetime) -> PastAttempt | None:
+    """The last attempt before this one that failed in the same way, whether there was progress between them."""
+    before = islice(_recent(facts, now), 1, None)
+    own = (one for one in before if one.charged and not one.node_fault and not one.by_others)
+    return next((one for one in own if one.fingerprint == facts.current.fingerprint), None)
+
+
+def may_have_progressed(facts: JobFacts) -> bool:
+    """False if no attempt of the job has made progress, as far back as is known."""
+    return any(attempt.progressed is not False for attempt in (facts.current, *facts.past))
+
+
+def _alike_before(facts: JobFacts, now: datetime) -> list[PastAttempt]:
+    """The failures before this one that count and are equal to it, newest first."""
+    before = [one for one in islice(_since_progress(facts, now), 1, None) if _counts(one)]
+    if facts.kind in _COMES_BACK:
+        before += [attempt for attempt in _last_with_progress(facts, now) if attempt.charged]
+    return [one for one in before if one.fingerprint == facts.current.fingerprint]
 
 
 def _counts(attempt: PastAttempt) -> bool:

@@ -13,7 +13,8 @@ from holdfast.vocabulary import SlurmName
 
 # One record of `scontrol show nodes -o`, fixed part first. OS= may have blanks, never " State=".
 _HEAD = re.compile(
-    r"NodeName=(?P<name>\S+) .*? State=(?P<state>\S+) .*?(?: Partitions=(?P<partitions>\S+) .*?)?"
+    r"NodeName=(?P<name>\S+) .*?(?: NodeAddr=(?P<address>\S+) .*?)?"
+    r" State=(?P<state>\S+) .*?(?: Partitions=(?P<partitions>\S+) .*?)?"
     r" BootTime=(?P<boot>\S+)"
     r"(?: SlurmdStartTime=(?P<slurmd>\S+))? .*? AveWatts=\S+(?P<tail>.*)"
 )
@@ -74,6 +75,7 @@ def _node_text(match: re.Match[str]) -> SlurmNode | None:
     known, unknown = states_in(match["state"])
     return SlurmNode(
         name=SlurmName(match["name"]),
+        address=match["address"] or "",
         states=known,
         unknown_states=unknown,
         reason=parts["Reason"] or "",

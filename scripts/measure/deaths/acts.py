@@ -24,6 +24,7 @@ _FOR_A_PERSON = "IB_FLAP"
 """A drain that lasts for a day unless a person ends it."""
 _URGENT = "urgent"
 _RESERVATION = "deaths"
+_REGISTERS_S = 5.0
 
 
 def fault(*words: str) -> Act:
@@ -62,6 +63,17 @@ def fault_then_go(*words: str, drains: bool = False) -> Act:
     return act
 
 
+def fault_then_checkpoint(*words: str) -> Act:
+    """The fault; once the launcher asks for a checkpoint, the tasks write one."""
+
+    def act(job: RunningJob) -> None:
+        job.box.fault(job.victim, *words)
+        job.wait(lambda: "degraded: " in job.log(), "the request for a checkpoint")
+        job.tell()
+
+    return act
+
+
 def fault_without_agent(job: RunningJob) -> None:
     job.box.fault(job.victim, "agent-killed")
     job.box.fault(job.victim, "xid", "79", "--gpu", "1")
@@ -77,6 +89,19 @@ def fault_then_kill_slurmctld(job: RunningJob) -> None:
     time.sleep(4.0)
     job.box.heal("controller", "slurmctld-killed")
     job.tell()  # a slurmctld that comes back forgets a run that ended meanwhile
+
+
+def done_then_kill_slurmctld(job: RunningJob) -> None:
+    """slurmctld has saved that the job runs, and is killed before it has saved that it has ended."""
+    saved, up = job.box.path("/var/lib/slurm/ctld/job_state"), time.time()
+    job.wait(lambda: saved.exists() and saved.stat().st_mtime > up, "the state in a file", 30)
+    job.tell()
+    argv = ["squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={job.job_id}"]
+    job.wait(lambda: job.box.run(argv).stdout.startswith("COMPLET"), "its end")
+    job.box.fault("controller", "slurmctld-killed")
+    time.sleep(4.0)
+    job.box.heal("controller", "slurmctld-killed")
+    time.sleep(_REGISTERS_S)  # until then it shows the job as RUNNING, or as COMPLETED
 
 
 def fault_without_accounting(job: RunningJob) -> None:

@@ -174,6 +174,7 @@ def _seen(job: RunningJob) -> Seen:
         last_nodes=runs[-1] if runs else (),
         excluded=job.excluded,
         asked=job.asked,
+        first_nodes=runs[0] if runs else (),
         restarting_s=tuple(_until_started(job)),
         here_s=tuple(_until_next_step(events)),
     )

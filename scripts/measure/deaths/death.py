@@ -35,6 +35,7 @@ class Expect:
     ``state``     the job's last state; ``HELD``: it waits for a person.
     ``charged``   attempts that count against the job.
     ``avoids``    the last run avoids the node that died, or that the output names.
+    ``avoids_all`` it avoids all nodes of the first run.
     ``keeps``     the job's list of excluded nodes has what its owner asked for, and the node that died.
     ``because``   what the last decision's reason contains.
     ``tests``     the job's nodes were tested in pairs, once.
@@ -47,6 +48,7 @@ class Expect:
     state: str = "COMPLETED"
     charged: int = 0
     avoids: bool = False
+    avoids_all: bool = False
     keeps: bool = False
     because: str = ""
     tests: bool = False

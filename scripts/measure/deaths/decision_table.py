@@ -17,8 +17,6 @@ class Row:
     tests: tuple[str, ...] = ()
 
 
-_NO_SECOND_CHANCE = "a `user` error is restarted once before the hold, a `program` error never"
-
 ROWS = (
     Row(
         number=1,
@@ -65,8 +63,11 @@ ROWS = (
     Row(
         number=8,
         evidence="the same error of the program on most ranks, without progress",
-        then=f"hold; {_NO_SECOND_CHANCE}",
-        deaths=("type-error", "permission-denied", "import-error", "syntax-error"),
+        then="hold at once, also if an attempt on fewer ranks would be repeated; a `program` error fails",
+        deaths=(
+            *("type-error", "permission-denied", "no-such-program"),
+            *("type-error-of-one", "import-error", "syntax-error"),
+        ),
     ),
     Row(
         number=9,
@@ -77,21 +78,26 @@ ROWS = (
     Row(
         number=10,
         evidence="CUDA out of memory at the start",
-        then="as row 8. A process of an ended job on the GPU: its node is drained",
-        deaths=("gpu-out-of-memory",),
+        then="as row 8. A process of an ended job on the GPU: its node is drained. A process that is not "
+        "the job's, named in the error: requeue without the node",
+        deaths=("gpu-out-of-memory", "gpu-memory-of-others"),
         tests=("job/test_job_health.py::test_only_processes_that_a_job_left_behind_are_ended",),
     ),
     Row(
         number=11,
         evidence="memory used up after progress",
-        then="as row 9; a node is never excluded for it",
-        deaths=("gpu-out-of-memory-late", "host-out-of-memory", "memory-error", "oom-kill"),
+        then="as row 9; requeue without a node whose memory was used up twice while no other's was",
+        deaths=(
+            *("gpu-out-of-memory-late", "host-out-of-memory", "host-out-of-memory-there"),
+            *("memory-error", "oom-kill"),
+        ),
     ),
     Row(
         number=12,
         evidence="a transfer fails between two nodes",
-        then="an outage, or requeue without both ends if they are known and others are free",
-        deaths=("fabric-error",),
+        then="requeue without both ends if they are known and others are free; else, and if it comes back on "
+        "others, an outage",
+        deaths=("transfer-error", "fabric-error"),
     ),
     Row(
         number=13,
@@ -134,8 +140,8 @@ ROWS = (
     Row(
         number=18,
         evidence="NaN",
-        then="restart from an older checkpoint; nodes are not tested for it",
-        deaths=("poisoned-checkpoint",),
+        then="restart from an older checkpoint; requeue without the node at the second one on the same node",
+        deaths=("poisoned-checkpoint", "nan-on-one-node"),
     ),
     Row(
         number=19,
@@ -158,8 +164,8 @@ ROWS = (
     Row(
         number=22,
         evidence="the job becomes slower",
-        then="it is reported; a throttled node is drained after the job",
-        deaths=("too-hot",),
+        then="it is reported; a throttled node is left at the next checkpoint, or drained after the job",
+        deaths=("too-hot-left", "too-hot"),
     ),
     Row(
         number=23,

@@ -82,6 +82,20 @@ def use_up_memory(job: RunningJob) -> None:
             other.communicate()
 
 
+def use_gpu_memory(job: RunningJob) -> None:
+    """A process of root, which is not of the job, on its node. The task reads its pid, as torch would from
+    NVML, and names it."""
+    node = job.box.node(job.victim)
+    argv = ["sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $!"]
+    pid = node.run(argv).stdout.strip()
+    job.box.path(f"{job.folder}/go.new").write_text(f"{pid}\n")
+    job.box.path(f"{job.folder}/go.new").rename(job.box.path(f"{job.folder}/go"))
+    try:
+        job.wait(lambda: len(job.runs()) > 1, "its next run")
+    finally:
+        node.run(["kill", pid])
+
+
 @contextlib.contextmanager
 def _limited_memory(name: int) -> Iterator[Path]:
     """The ``cgroup.procs`` of a new cgroup with little memory."""

@@ -15,9 +15,12 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What happened to one job. ``excluded``: its list at the end; ``asked``: what its owner excluded.
-    ``restarting_s``: from each decision to requeue until the job runs again; ``here_s``: from each decision
-    to restart until the next step.
+    """What happened to one job.
+
+    ``first_nodes``  of its first run; ``last_nodes``: of its last one.
+    ``excluded``     its list at the end; ``asked``: what its owner excluded.
+    ``restarting_s`` from each decision to requeue until the job runs again; ``here_s``: from each decision
+                     to restart until the next step.
     """
 
     events: Sequence[Event]
@@ -26,6 +29,7 @@ class Seen:
     last_nodes: tuple[str, ...]
     excluded: tuple[str, ...]
     asked: tuple[str, ...] = ()
+    first_nodes: tuple[str, ...] = ()
     restarting_s: tuple[float, ...] = ()
     here_s: tuple[float, ...] = ()
 
@@ -70,6 +74,9 @@ def problems(seen: Seen, expect: Expect) -> list[str]:
     compare("charged attempts", sum(map(charged, past(list(seen.events)))), expect.charged)
     if expect.avoids and seen.victim in seen.last_nodes:
         found.append(f"the last run used {seen.victim} again")
+    again = set(seen.first_nodes) & set(seen.last_nodes)
+    if expect.avoids_all and (again or not seen.first_nodes):
+        found.append(f"the last run used {', '.join(sorted(again))} again")
     if expect.keeps and not {seen.victim, *seen.asked} <= set(seen.excluded):
         found.append(
             f"excludes {', '.join(seen.excluded)}; its owner asked for {', '.join(seen.asked)}"

@@ -127,7 +127,7 @@ class Fence:
 
         def open_() -> Callable[[Any], Iterator[Any]]:
             from holdfast.slurm.cli import SlurmCli  # noqa: PLC0415 - only in the worker
-            from slurm_hooks.agent.fence.as_user import become  # noqa: PLC0415
+            from slurm_hooks.worker.as_user import become  # noqa: PLC0415
 
             become(uid, paths.procfs)
             return Keeper(uid, SlurmCli(slurm.timeout_s, slurm.bin), procfs=paths.procfs).serve

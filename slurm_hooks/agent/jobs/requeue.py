@@ -38,16 +38,13 @@ from slurm_hooks.agent.jobs.requeue_rules import (
     patience_s,
 )
 from slurm_hooks.agent.jobs.tracked_job import TrackedJob
+from slurm_hooks.agent.jobs.tracked_jobs import IDLE_S, TrackedJobs
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.marker import Marker
 from slurm_hooks.settings.job import JobConfig
 
 _SOON_S = 0.1
 _LATER_S = 1.0
-_JOURNAL_S = 3.0
-"""After the launcher's start the job's comment gets the path of the journal."""
-_IDLE_S = 15.0
-"""Between two queries for a running job. Normally the epilog's note wakes the agent earlier."""
 _MAX_STARTS = 3
 _DELAYED_S = 10.0
 """A start time further away is Slurm's requeue delay, and not a difference between two clocks."""
@@ -94,20 +91,20 @@ class Requeuer:
         script_runs: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self._slurm, self._config, self._log = slurm, config, log
-        self._jobs, self._ended = markers.folder(run_dir), markers.ended_folder(run_dir)
         self._wall, self._uid_of, self._work_lost = wall, uid_of, work_lost
         self._script_runs = script_runs
-        self._tracked: dict[int, TrackedJob] = {}
         self._last_at: dict[int, float] = {}
         self._journals = JournalComment(slurm)
+        self._tracked = TrackedJobs(run_dir, self._journals, self._look, log)
 
     def step(self, now: float) -> None:
         """Handles the job that is due next; ``now`` in seconds of any steady clock. Slurm's errors
         are handled, not raised.
         """
-        self._sync_markers(now)
-        self._wake_ended(now)
-        due = [tracked for tracked in self._tracked.values() if tracked.due <= now]
+        self._tracked.read(now)
+        owners = {tracked.marker.owner for tracked in self._tracked.all()}
+        self._last_at = {uid: at for uid, at in self._last_at.items() if uid in owners}
+        due = [tracked for tracked in self._tracked.all() if tracked.due <= now]
         if not due or is_off(ALL):
             return
         # Users take turns: a user's job waits for at most one job of each other user.
@@ -120,65 +117,17 @@ class Requeuer:
         except Refused as error:
             self._log(f"job {tracked.marker.job}: {error}")
             if tracked.next == self._start:
-                self._forgotten(
-                    tracked, tracked.starts, now
-                )  # or Slurm has started it: the look tells
+                # Or Slurm has started it: the look tells.
+                self._forgotten(tracked, tracked.starts, now)
             else:
-                self._drop(tracked)
+                self._tracked.drop(tracked)
         except CommandError:
             tracked.due = now + _LATER_S  # Slurm did not answer: the same call later
 
     def wait_s(self, now: float) -> float | None:
         """Seconds until the next useful ``step``; ``None``: when a file appears in ``jobs/``."""
-        return (
-            max(0.0, min(tracked.due for tracked in self._tracked.values()) - now)
-            if self._tracked
-            else None
-        )
-
-    def _sync_markers(self, now: float) -> None:
-        found = markers.listed(self._jobs, ".json")
-        for job in set(self._tracked) - set(found):
-            del self._tracked[job]
-        owners = {tracked.marker.owner for tracked in self._tracked.values()}
-        self._last_at = {uid: at for uid, at in self._last_at.items() if uid in owners}
-        for job, (path, changed_ns) in found.items():
-            tracked = self._tracked.get(job)
-            if tracked is None or tracked.changed_ns != changed_ns:
-                self._open(job, path, changed_ns, now)
-
-    def _open(self, job: int, path: Path, changed_ns: int, now: float) -> None:
-        marker = markers.read(path)
-        if marker is None or (
-            marker.state == markers.FINISHED and self._journals.looked_at(marker)
-        ):
-            if marker is None:
-                self._log(f"{path}: not a marker of holdfast run, removed")
-            path.unlink(missing_ok=True)
-            self._tracked.pop(job, None)
-            self._journals.forget(job)
-            return
-        idle_s = _IDLE_S if self._journals.looked_at(marker) else _JOURNAL_S
-        wait_s = idle_s if marker.state == markers.RUNNING else 0.0
-        before = self._tracked.get(job)
-        # An unchanged marker that is sent again must not restart the period of frequent queries.
-        since = before.since if before is not None and before.is_about(marker) else now
-        self._tracked[job] = TrackedJob(marker, changed_ns, since, now + wait_s, self._look)
-
-    def _wake_ended(self, now: float) -> None:
-        for job, (path, _) in markers.listed(self._ended, "").items():
-            if job in self._tracked:
-                self._tracked[job].due = now
-                self._tracked[job].since = now
-            path.unlink(missing_ok=True)
-
-    def _drop(self, tracked: TrackedJob) -> None:
-        """Stop tracking a job; a newer marker of a new launcher stays."""
-        path = self._jobs / f"{tracked.marker.job}.json"
-        if markers.read(path) == tracked.marker:
-            path.unlink(missing_ok=True)
-        self._tracked.pop(tracked.marker.job, None)
-        self._journals.forget(tracked.marker.job)
+        due = [tracked.due for tracked in self._tracked.all()]
+        return max(0.0, min(due) - now) if due else None
 
     def _again(self, tracked: TrackedJob, now: float) -> None:
         tracked.due = now + (_SOON_S if now - tracked.since < HASTE_S else _LATER_S)
@@ -187,16 +136,16 @@ class Requeuer:
         marker = tracked.marker
         job = self._slurm.job(marker.job)
         if job is None:
-            self._drop(tracked)
+            self._tracked.drop(tracked)
         elif self._uid_of(job.user) != marker.owner:
             self._log(
                 f"job {marker.job}: marker of uid {marker.owner}, but the job is {job.user}'s: removed"
             )
-            self._drop(tracked)
+            self._tracked.drop(tracked)
         elif self._journals.is_missing(marker, job):
             tracked.next, tracked.due = partial(self._name_journal, job), now
         elif marker.state == markers.FINISHED:
-            self._drop(tracked)
+            self._tracked.drop(tracked)
         else:
             self._carry_out(self._next(tracked, job, now), tracked, job, now)
 
@@ -217,11 +166,11 @@ class Requeuer:
     def _carry_out(self, step: Next, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
         match step:
             case Next.FORGET:
-                self._drop(tracked)
+                self._tracked.drop(tracked)
             case Next.LOOK_SOON:
                 self._again(tracked, now)
             case Next.LOOK_LATER:
-                tracked.due = now + _IDLE_S
+                tracked.due = now + IDLE_S
             case Next.REQUEUE:
                 tracked.next, tracked.due = self._requeue, now
             case Next.RELEASE:
@@ -265,7 +214,7 @@ class Requeuer:
         if self._slurm.slurmctld_at().timestamp() + 1 > tracked.marker.at:
             tracked.next, tracked.due = self._release, now
         else:
-            self._drop(tracked)
+            self._tracked.drop(tracked)
 
     def _release(self, tracked: TrackedJob, now: float) -> None:
         self._slurm.release(tracked.marker.job)
@@ -289,7 +238,7 @@ class Requeuer:
                 f"job {tracked.marker.job}: this clock is {ahead_s:.0f} s ahead of slurmctld's; "
                 "Slurm's own requeue delay applies"
             )
-            self._drop(tracked)
+            self._tracked.drop(tracked)
             return
         if tracked.seen_pending_at is None:
             tracked.seen_pending_at = controller
@@ -311,7 +260,7 @@ class Requeuer:
         or with its start time still in the future. ``starts``: those that it has not forgotten."""
         tracked.forgotten += 1
         if tracked.forgotten > _MAX_STARTS:
-            self._drop(tracked)
+            self._tracked.drop(tracked)
             return
         tracked.starts, tracked.requested = max(0, starts), True
         tracked.next, tracked.since = self._look, now
@@ -322,7 +271,7 @@ class Requeuer:
         the credential. Slurm's delay would then begin again."""
         job = self._slurm.job(tracked.marker.job)
         if job is None or tracked.starts >= _MAX_STARTS:
-            self._drop(tracked)
+            self._tracked.drop(tracked)
             return
         states, again = set(job.state.split("+")), job.restarts - tracked.marker.restarts
         delayed = job.state_reason == "BeginTime" and self._delay_s(job) > _DELAYED_S
@@ -341,4 +290,4 @@ class Requeuer:
         elif tracked.waited_s(states, now) < patience_s(states):
             tracked.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
         else:
-            self._drop(tracked)
+            self._tracked.drop(tracked)

@@ -8,16 +8,27 @@ memory, which a process stuck in the driver may hold for ever.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from slurm_hooks.node import kernel_files
-from slurm_hooks.node.process import environment, evidence_of, process_state, send
+from slurm_hooks.node.process import (
+    ask_for_stacks,
+    catches,
+    environment,
+    evidence_of,
+    process_state,
+    send,
+)
 from slurm_hooks.node.process_scan import each
 
 _OURS = b"HOLDFAST_ATTEMPT="
 _STEP = b"SLURM_STEP_ID="
+_STACKS_S = 1.0
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,47 +44,94 @@ class TasksToKill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KilledTask:
-    """One task that received SIGKILL. ``did``: its state before that, and where in the kernel it slept."""
+    """One task that received SIGKILL. ``did``: its state before that, and where in the kernel it slept.
+    ``stacks``: it could print its stacks first."""
 
     pid: int
     job: str
     step: str
     did: str
+    stacks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """A task to kill. ``start``: in ticks since boot."""
+
+    pid: int
+    start: int
+    env: Mapping[str, str]
+    did: str
+
+    def is_it(self, procfs: Path) -> bool:
+        """Whether the pid is still that of the process whose environment was read."""
+        now = process_state(self.pid, str(procfs))
+        return now is not None and now[1] == self.start
+
+    def runs(self, procfs: Path) -> bool:
+        now = process_state(self.pid, str(procfs))
+        return now is not None and now[1] == self.start and now[0] not in "ZX"
+
+    def killed(self, *, stacks: bool) -> KilledTask:
+        job, step = self.env.get("SLURM_JOB_ID", ""), self.env["SLURM_STEP_ID"]
+        return KilledTask(pid=self.pid, job=job, step=step, did=self.did, stacks=stacks)
 
 
 def open_kill(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[KilledTask]]:
-    """Answers a TasksToKill with the tasks that were killed."""
+    """Answers a TasksToKill with the tasks that were killed.
+
+    Those that can print their stacks do so first, and those with torch's flight recorder write a dump before
+    that, which the launcher keeps. Both take three seconds at most.
+    """
 
     def serve(request: object) -> Iterator[KilledTask]:
         if not isinstance(request, TasksToKill):
             raise TypeError(f"expected TasksToKill, got {request!r}")
-        yield from each(procfs, lambda pid: _kill(procfs, pid, request))
+        later: list[_Task] = []
+        late: TimeoutError | None = None
+        try:
+            for task in each(procfs, lambda pid: _affected_task(procfs, pid, request)):
+                if catches(procfs, task.pid, signal.SIGABRT):
+                    later.append(task)
+                elif send(task.pid, signal.SIGKILL, partial(task.is_it, procfs)):
+                    yield task.killed(stacks=False)
+        except TimeoutError as error:
+            late = error
+        printing = _have_printed(procfs, later)
+        for task in later:
+            if send(task.pid, signal.SIGKILL, partial(task.is_it, procfs)) or task in printing:
+                yield task.killed(stacks=task in printing)
+        if late is not None:
+            raise late
 
     return serve
 
 
-def _kill(procfs: Path, pid: int, to_kill: TasksToKill) -> KilledTask | None:
-    """Sends SIGKILL to the process if it is a task that the fault affects."""
+def _have_printed(procfs: Path, tasks: Sequence[_Task]) -> list[_Task]:
+    """Has these tasks write what they do, and waits until they have ended, a second at most. Returns those
+    that were asked for their stacks."""
+    if not tasks:
+        return []
+    from slurm_hooks.agent.kill_tasks import flight_dumps  # noqa: PLC0415 - the agent stays small
+
+    flight_dumps.request(procfs, {task.pid: task.env for task in tasks})
+    asked = [
+        task for task in tasks if ask_for_stacks(procfs, task.pid, partial(task.is_it, procfs))
+    ]
+    until = time.monotonic() + _STACKS_S
+    while any(task.runs(procfs) for task in asked) and time.monotonic() < until:
+        time.sleep(_POLL_S)
+    return asked
+
+
+def _affected_task(procfs: Path, pid: int, to_kill: TasksToKill) -> _Task | None:
     task = task_of(procfs, pid)
     if task is None:
         return None
     start, env = task
     if not affected(env, to_kill):
         return None
-    did = evidence_of(pid, str(procfs))
-    if not send(pid, signal.SIGKILL, _same(procfs, pid, start)):
-        return None
-    return KilledTask(pid=pid, job=env.get("SLURM_JOB_ID", ""), step=env["SLURM_STEP_ID"], did=did)
-
-
-def _same(procfs: Path, pid: int, start: int) -> Callable[[], bool]:
-    """Whether the pid is still that of the process whose environment was read."""
-
-    def same() -> bool:
-        now = process_state(pid, str(procfs))
-        return now is not None and now[1] == start
-
-    return same
+    return _Task(pid=pid, start=start, env=env, did=evidence_of(pid, str(procfs)))
 
 
 def task_of(procfs: Path, pid: int) -> tuple[int, dict[str, str]] | None:

@@ -13,7 +13,8 @@ from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
 
-_DEADLINE_S = 5.0
+_DEADLINE_S = 8.0
+"""Users that do not answer take two seconds, dumps and stacks three."""
 
 
 class TaskKiller:
@@ -58,7 +59,14 @@ class TaskKiller:
     def _take(self, answer: Answer) -> None:
         for task in answer.items:
             if isinstance(task, KilledTask):
-                log.warning("task killed", pid=task.pid, job=task.job, step=task.step, did=task.did)
+                log.warning(
+                    "task killed",
+                    pid=task.pid,
+                    job=task.job,
+                    step=task.step,
+                    did=task.did,
+                    stacks=task.stacks,
+                )
         if not answer.complete:
             log.error("tasks not killed", why=answer.error, evidence=answer.evidence)
         if self._next is not None:

@@ -5,52 +5,39 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from holdfast.policy.job.facts import JobDecision, Next
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.checkpoints.candidate import Checkpoint
-from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.fence.fence import Fence, Superseded
 from slurm_hooks.job.launcher.actions import Actions
 from slurm_hooks.job.launcher.decisions import Decisions
-from slurm_hooks.job.launcher.inputs import Job, Tools, attempt_id
+from slurm_hooks.job.launcher.inputs import Attempt, Job, Tools
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.launcher.notices import Notices
 from slurm_hooks.job.launcher.preconditions import Preconditions, is_outage
-from slurm_hooks.job.launcher.time_limit import TimeLimit
+from slurm_hooks.job.launcher.step_watch import StepWatch
 from slurm_hooks.job.log import say
 from slurm_hooks.job.outcome import checkpoints_left, losses
 from slurm_hooks.job.outcome.attempt_end import NOT_STARTED, attempt_end
 from slurm_hooks.job.outcome.job_look import JobLook
 from slurm_hooks.job.outcome.node_faults import (
-    JobSnapshot,
     look_until_fatal,
 )
 from slurm_hooks.job.past_attempts import (
     JournalAttempt,
-    hangs_in_a_row,
     lost_launchers,
     past,
 )
-from slurm_hooks.job.progress import slow_watch
-from slurm_hooks.job.progress.degraded_nodes import DegradedNodes, idle_nodes
-from slurm_hooks.job.progress.failure_evidence import BAD_NODE, FailureEvidence
-from slurm_hooks.job.progress.folder_state import Abandonable
-from slurm_hooks.job.progress.hang_watch import HangWatch
-from slurm_hooks.job.progress.silence import HangLimits
-from slurm_hooks.job.progress.slow_watch import SlowWatch
+from slurm_hooks.job.progress.failure_evidence import without_abort
 from slurm_hooks.job.resume.argument import filled
 from slurm_hooks.job.resume.environment import child_environment
-from slurm_hooks.job.resume.search import Search, search
 from slurm_hooks.job.step.node_watch import SKIP, SKIP_NEAR_LIMIT
 from slurm_hooks.job.step.output_reader import Listener
-from slurm_hooks.job.step.rank_hosts import rank_hosts
+from slurm_hooks.job.step.rank_hosts import rank_hosts, task_count
 from slurm_hooks.job.step.run_step import StepEnd, run_step
 from slurm_hooks.job.step.termination import StepPlan
-from slurm_hooks.settings.notify import JobEvent
-
-_JOURNAL_S = 10.0
 
 
 class AttemptLoop:
@@ -71,13 +58,6 @@ class AttemptLoop:
         self._number = 0
         self._decisions = Decisions(job, tools, self._control, self._look)
         self._actions = Actions(job, tools, self._control, self._look, self._notices)
-        self._search = Search(choice=Choice(chosen=None), failed_after_s=0.0)
-        self._proved, self._step_began = "", 0.0
-        self._limit = TimeLimit(None, checkpoints_left.Left, tools.signals.send)
-        self._degraded = self._degraded_watch(checkpoints_left.Left)
-        self._hang: HangWatch | None = None
-        self._evidence: FailureEvidence | None = None
-        self._slow = SlowWatch()
         self.started = False
         self.last_code = 0
 
@@ -124,16 +104,17 @@ class AttemptLoop:
             if is_outage(choice):
                 return self._without_storage("its checkpoints cannot be read")
             return self._actions.finish(self._number, 1, "checkpoints cannot be read")
-        self._search, self._proved = search(choice, history), ""
-
-        def left() -> checkpoints_left.Left:
-            return checkpoints_left.left(self._job.checkpoints, choice)
-
-        self._limit = TimeLimit(self._job.before_limit, left, self._tools.signals.send)
-        self._degraded = self._degraded_watch(left)
-        self._hang = self._hang_watch(history)
-        end = self._run_step(choice, self._hang)
-        return self._after(end, choice, history)
+        argv = filled(self._job.command, choice.chosen, self._job.paths)
+        attempt = Attempt(number=self._number, choice=choice, history=history, argv=argv)
+        watch = StepWatch(
+            self._job,
+            self._tools,
+            self._look,
+            self._notices,
+            attempt,
+            lambda: self._decisions.switched_off,
+        )
+        return self._after(self._run_step(attempt, watch), watch, attempt)
 
     def _without_storage(self, error: str) -> int | None:
         """The storage has not answered for more than half an hour, or the job is ending meanwhile."""
@@ -169,53 +150,31 @@ class AttemptLoop:
         self._control.mark(markers.RUNNING)
         return history
 
-    def _hang_watch(self, history: Sequence[JournalAttempt]) -> HangWatch:
-        config, chosen = self._tools.config, self._job.hang_timeout_s
-        limits = HangLimits(
-            timeout_s=config.hang_timeout_s if chosen is None else chosen,
-            report_s=config.hang_report_s,
-            of_site=chosen is None,
-        ).after(hangs_in_a_row(history))
-        attempt = attempt_id(self._job, self._tools, self._number)
-        return HangWatch(attempt, self._look.nodes, self._job.checkpoints, limits, say)
-
-    def _degraded_watch(self, left: Callable[[], checkpoints_left.Left]) -> DegradedNodes:
-        slurm, look = self._tools.slurm, self._look
-        return DegradedNodes(
-            self._job.checkpoint_signal,
-            left,
-            self._tools.signals.send,
-            lambda job: idle_nodes(slurm, job, look.nodes),
-            self._tools.config.degraded_wait_s,
-        )
-
-    def _run_step(self, choice: Choice, hang: HangWatch) -> StepEnd:
+    def _run_step(self, attempt: Attempt, watch: StepWatch) -> StepEnd:
+        argv, choice = attempt.argv, attempt.choice
         journal, config, paths = self._tools.journal, self._tools.config, self._job.paths
-        argv = filled(self._job.command, choice.chosen, paths)
-        attempt = attempt_id(self._job, self._tools, self._number)
-        evidence = FailureEvidence(attempt, self._look.nodes, self._job.checkpoints, argv, say)
-        self._evidence = evidence
+        evidence = watch.evidence
         plan = StepPlan(
             argv=argv,
             env=child_environment(
                 os.environ, choice, self._number, journal.path, paths, evidence.environment()
             ),
-            watch=self._watch,
+            watch=watch.look,
             end_tasks=lambda steps: self._actions.end_tasks(self._number, steps),
             poll_s=config.poll_s,
             skip_looks=SKIP_NEAR_LIMIT if self._job.before_limit else SKIP,
             end_grace_s=config.end_grace_s,
             rank_hosts=rank_hosts(os.environ, self._look.nodes),
             on_terminated=lambda: journal.add("terminated", attempt=self._number),
-            on_started=lambda listener: self._listen(listener, hang, evidence),
+            on_started=lambda listener: self._listen(listener, watch),
             evidence=evidence,
             fenced=lambda: self._fence.found,
             end_now=lambda: self._actions.end_now(self._number),
         )
         journal.add("step_start", attempt=self._number, command=shlex.join(argv))
-        self.started, self._step_began = True, time.monotonic()
+        self.started = True
         try:
-            end = hang.ended(evidence.ended(run_step(plan, self._tools.signals)))
+            end = watch.hang.ended(evidence.ended(run_step(plan, self._tools.signals)))
         finally:
             self._fence.stop()
         self.last_code = end.exit_code
@@ -232,44 +191,12 @@ class AttemptLoop:
         )
         return end
 
-    def _listen(self, listener: Listener, hang: HangWatch, evidence: FailureEvidence) -> None:
-        hang.listen(listener)
-        evidence.listen(listener)
-        self._slow = SlowWatch()
-        listener.hear = self._slow.hear
+    def _listen(self, listener: Listener, watch: StepWatch) -> None:
+        watch.listen(listener)
         self._fence.watch(self._number, self._tools.signals.wake)
 
-    def _report_slowdown(self, snapshot: JobSnapshot) -> None:
-        found = self._slow.take()
-        if found is None:
-            return
-        degraded = [f"{fault.node} ({fault.code})" for fault in snapshot.faults or ()]
-        reported = self._look.reported(snapshot)
-        why = slow_watch.text(found, [*degraded, *reported.of_nodes()])
-        say(why)
-        self._notices.tell(JobEvent.SLOW, why, self._number)
-        journal, number = self._tools.journal, self._number
-        Abandonable(lambda: journal.add("slow", attempt=number, why=why), _JOURNAL_S).result()
-
-    def _watch(self) -> str:
-        """Why the step must end now, empty if it may go on. The agents normally end the tasks on a
-        bad node; this covers an agent that cannot."""
-        snapshot = self._look.look_with_incidents()
-        fatal = [fault for fault in snapshot.faults or () if fault.fatal]
-        self._report_slowdown(snapshot)
-        if self._decisions.switched_off:
-            return ""
-        if not fatal:
-            self._proved = self._proved or self._search.proved(time.monotonic() - self._step_began)
-            why = self._proved or self._limit.look(snapshot.job, time.time())
-            why = why or self._degraded.look(snapshot, time.monotonic())
-            return why or (self._hang.look(snapshot.job, time.monotonic()) if self._hang else "")
-        if self._evidence:
-            self._evidence.lost = frozenset(fault.node for fault in fatal if fault.is_gone)
-        return f"{BAD_NODE}{', '.join(map(str, fatal))}"
-
-    def _after(self, end: StepEnd, choice: Choice, history: Sequence[JournalAttempt]) -> int | None:
-        decision = self._limit.ended(end) or self._degraded.ended(end)
+    def _after(self, end: StepEnd, watch: StepWatch, attempt: Attempt) -> int | None:
+        decision = watch.ended(end)
         if decision is not None and not self._look.look().ended_by_slurm:
             return self._actions.without_evidence(decision, self._number, code=end.exit_code)
         if end.status == 0 and not end.ended_why:
@@ -286,17 +213,22 @@ class AttemptLoop:
         if (end.cancelled_step or end.user_signal) and self._look.are_nodes_healthy(snapshot):
             why = f"{self._actions.cancelled(end)}; not restarted"
             return self._actions.finish(self._number, end.exit_code or 143, why, cancelled=True)
-        if self._proved and end.ended_why == self._proved:
+        if watch.proved and end.ended_why == watch.proved:
             journal = self._tools.journal
-            journal.add("proved", attempt=self._number, why=self._proved)
-            decision = JobDecision(next=Next.RESTART, why=self._proved)
+            journal.add("proved", attempt=self._number, why=watch.proved)
+            decision = JobDecision(next=Next.RESTART, why=watch.proved)
             return self._actions.act(decision, self._number, code=end.exit_code, tell=False)
-        left = checkpoints_left.left(self._job.checkpoints, choice)
-        ended = attempt_end(end, left, self._look.nodes)
+        if any(fault.fatal for fault in snapshot.faults or ()):
+            end = without_abort(end)
+        left = checkpoints_left.left(self._job.checkpoints, attempt.choice)
+        nodes = self._look.nodes
+        addresses = {node.address: node.name for node in snapshot.nodes if node.address}
+        tasks = task_count(os.environ, nodes)
+        ended = attempt_end(end, left, nodes, tasks=tasks, addresses=addresses)
         if ended.cause:
             say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")
-        self._report_loss(end, left.newest, history)
-        decision = self._decisions.decide(self._number, snapshot, ended, history)
+        self._report_loss(end, left.newest, attempt.history)
+        decision = self._decisions.decide(self._number, snapshot, ended, attempt.history)
         return self._actions.act(decision, self._number, code=end.exit_code)
 
     def _report_loss(

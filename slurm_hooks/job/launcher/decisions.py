@@ -16,8 +16,9 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.launcher.inputs import Job, Tools
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.log import say
+from slurm_hooks.job.outcome import gpu_processes
 from slurm_hooks.job.outcome.agent_incidents import with_incidents
-from slurm_hooks.job.outcome.attempt_end import AttemptEnd, facts
+from slurm_hooks.job.outcome.attempt_end import AttemptEnd, after_transfer, facts
 from slurm_hooks.job.outcome.job_look import JobLook
 from slurm_hooks.job.outcome.node_faults import JobSnapshot, spare_nodes
 from slurm_hooks.job.past_attempts import JournalAttempt, excluded_nodes, past
@@ -47,8 +48,12 @@ class Decisions:
         reported = self._look.reported(snapshot)
         snapshot = with_incidents(snapshot, reported, self._look.nodes)
         ended = reported.applied_to(ended, snapshot)
+        spares = None
         if not snapshot.faults:
-            ended = self._tested(number, ended, history)
+            ended = self._looked_for_others(self._tested(number, ended, history))
+            if ended.suspects:
+                spares = spare_nodes(self._tools.slurm, self._look.nodes)
+            ended = after_transfer(ended, history, spares)
         journal.add(
             "evidence",
             attempt=number,
@@ -59,10 +64,9 @@ class Decisions:
         )
         node_count = max(1, self._job.context.node_count)
         known = facts(snapshot, ended, history, node_count, reported.job_fault)
-        if ended.suspects:
-            known = replace(known, spares=spare_nodes(self._tools.slurm, self._look.nodes))
         tried = past(journal.events())
-        known = replace(known, next_checkpoint=next_checkpoint(self._job.checkpoints, tried))
+        checkpoint = next_checkpoint(self._job.checkpoints, tried)
+        known = replace(known, spares=spares, next_checkpoint=checkpoint)
         decision = decide(known, self._tools.config, datetime.now(timezone.utc))
         if self.switched_off:
             decision = JobDecision(next=Next.FAIL, why="Holdfast is switched off (off/all)")
@@ -100,6 +104,18 @@ class Decisions:
         if not failed:
             return ended
         return replace(ended, kind=FailureKind.NODE, suspects=frozenset(map(SlurmName, failed)))
+
+    def _looked_for_others(self, ended: AttemptEnd) -> AttemptEnd:
+        """After an out-of-memory error of CUDA that names other processes: whether these are the job's."""
+        pids, host = gpu_processes.named(ended.cause), ended.host
+        if not pids or host not in self._look.nodes or self.switched_off:
+            return ended
+        others = gpu_processes.not_of_the_job(self._job.context.job_id, host, pids)
+        if not others:
+            return ended
+        named = ", ".join(map(str, others))
+        say(f"{host}: another process uses the GPU's memory, and is not of this job: pid {named}")
+        return replace(ended, kind=FailureKind.NODE, suspects=frozenset({host}))
 
     def set_exclusion(self, suspects: Sequence[SlurmName], listed: str) -> None:
         """The nodes that the next run avoids, of which ``listed`` are those that the job avoids now."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.slurm.client import SlurmClient
+from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.journal import Journal
 from slurm_hooks.job.launcher.time_limit import BeforeLimit
+from slurm_hooks.job.past_attempts import JournalAttempt
 from slurm_hooks.job.resume.argument import NO_CONTAINER, PathMap
 from slurm_hooks.job.step.kill_tasks import AttemptId
 from slurm_hooks.job.step.run_step import StepSignals
@@ -42,6 +45,18 @@ class Tools:
     notify: NotifyConfig = field(default_factory=NotifyConfig)
     run_dir: Path
     signals: StepSignals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt before its step starts. ``choice``: the checkpoint that it resumes from; ``history``: the
+    earlier attempts; ``argv``: the command of its step.
+    """
+
+    number: int
+    choice: Choice
+    history: Sequence[JournalAttempt]
+    argv: Sequence[str]
 
 
 def attempt_id(job: Job, tools: Tools, number: int) -> AttemptId:

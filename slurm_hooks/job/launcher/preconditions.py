@@ -13,7 +13,7 @@ from holdfast.policy.job.facts import JobDecision, Next
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.checkpoints.find import Choice
 from slurm_hooks.job.checkpoints.storage_errors import names_transient
-from slurm_hooks.job.launcher.finished_runs import finished, key_of, occurrence
+from slurm_hooks.job.finished_runs import finished, key_of, occurrence
 from slurm_hooks.job.launcher.inputs import Job, Tools
 from slurm_hooks.job.launcher.job_control import JobControl
 from slurm_hooks.job.log import say

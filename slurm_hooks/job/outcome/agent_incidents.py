@@ -85,7 +85,7 @@ class AgentIncidents:
         first = next(job_faults, None)
         if self.attribution_with(snapshot) is not Attribution.JOB or first is None:
             return ended
-        own = ended.kind in (FailureKind.USER, FailureKind.PROGRAM)
+        own = ended.kind in (FailureKind.USER, FailureKind.PROGRAM, FailureKind.MEMORY)
         kind = ended.kind if own else FailureKind.UNKNOWN
         fingerprint = ended.fingerprint if ended.cause else f"xid:{first.code}"
         return replace(ended, kind=kind, suspects=frozenset(), fingerprint=fingerprint)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from holdfast.policy.job.facts import FailureKind, JobFacts, NodeEvidence, PastAttempt
@@ -12,8 +12,17 @@ from slurm_hooks.job.diagnosis.lines.launcher_lines import HANG
 from slurm_hooks.job.diagnosis.lines.line import Cause, Diagnosis
 from slurm_hooks.job.outcome.checkpoints_left import Left
 from slurm_hooks.job.outcome.node_faults import JobSnapshot
+from slurm_hooks.job.outcome.suspects import (
+    NO_ADDRESSES,
+    are_both_ends,
+    failing_host,
+    is_of_most_ranks,
+    killed_on,
+    only_failing_node,
+    suspected,
+)
 from slurm_hooks.job.past_attempts import JournalAttempt
-from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Suspect, Weight
+from slurm_hooks.job.signatures import SIGNATURES, Kind, Retry, Weight
 from slurm_hooks.job.step.run_step import StepEnd
 
 _INFRASTRUCTURE = frozenset({Kind.GPU, Kind.HOST, Kind.NETWORK, Kind.STORAGE, Kind.SCHEDULER})
@@ -30,8 +39,8 @@ _CAUSES = frozenset(
 )
 _SAYS_NOTHING = frozenset({"L05", "L10"})
 """A task failed, or the step was ended. Neither adds to the fingerprint, which holds the task's exit code."""
-_NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instruction"})
-"""Crashes that faulty host memory may cause. The second on the same node counts against the node."""
+_OOM_KILL = frozenset({"M01", "K17"})
+"""The kernel has killed a task for its memory, in Slurm's words or its own. Which of them comes first differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,9 @@ class AttemptEnd:
     """How an attempt ended; later attempts compare their own end with it.
 
     ``exit_code`` None: it was not started. ``cause`` None: its output shows no cause.
+    ``both_ends``  the suspects are the two ends of a transfer.
+    ``most_ranks`` most ranks failed by themselves with this cause.
+    ``host``       of the task that failed first; None: not known.
     """
 
     exit_code: int | None
@@ -47,6 +59,9 @@ class AttemptEnd:
     kind: FailureKind
     suspects: frozenset[SlurmName]
     cause: Cause | None
+    both_ends: bool = False
+    most_ranks: bool = False
+    host: SlurmName | None = None
 
     def record(self) -> dict[str, object]:
         """For the journal; ``past_attempts`` reads it."""
@@ -70,19 +85,29 @@ NOT_STARTED = AttemptEnd(
 )
 
 
-def attempt_end(end: StepEnd, left: Left, nodes: Sequence[SlurmName]) -> AttemptEnd:
-    """How the attempt ended. ``left``: what it left in the checkpoint folder; ``nodes``: the job's."""
+def attempt_end(
+    end: StepEnd,
+    left: Left,
+    nodes: Sequence[SlurmName],
+    *,
+    tasks: int = 0,
+    addresses: Mapping[str, SlurmName] = NO_ADDRESSES,
+) -> AttemptEnd:
+    """How the attempt ended. ``left``: what it left in the checkpoint folder; ``nodes``: the job's, and the
+    ``addresses`` of some of them; ``tasks``: how many its step has, 0: not known."""
     found = end.found
     cause = found.cause
     if cause and cause.signature.code in _SAYS_NOTHING:
         cause = None
-    only_node = _only_failing_node(cause, end, nodes)
-    suspects = _suspects(found, end, nodes)
+    only_node = only_failing_node(cause, end, nodes)
+    suspects = suspected(found, end, nodes, addresses)
     kind = _kind_of_attempt(found, cause, end, suspects, nodes, progressed=left.progressed)
     if only_node:
         kind = FailureKind.UNKNOWN
     if left.unreadable and kind is not FailureKind.NODE:
         kind = FailureKind.OUTAGE  # whatever the program made of it
+    if not suspects and kind in (FailureKind.UNKNOWN, FailureKind.MEMORY):
+        suspects = killed_on(end, nodes)
     return AttemptEnd(
         exit_code=end.exit_code or 1,
         fingerprint=_fingerprint(cause) if cause else _plain_fingerprint(end),
@@ -90,11 +115,16 @@ def attempt_end(end: StepEnd, left: Left, nodes: Sequence[SlurmName]) -> Attempt
         kind=kind,
         suspects=suspects | only_node & frozenset(nodes),
         cause=cause,
+        both_ends=are_both_ends(cause, suspects),
+        most_ranks=bool(tasks) and is_of_most_ranks(found, end, tasks),
+        host=failing_host(end),
     )
 
 
 def _fingerprint(cause: Cause) -> str:
     """All hangs are equal, whatever the ranks did meanwhile."""
+    if cause.signature.code in _OOM_KILL:
+        return "oom-kill"
     return HANG.code if cause.signature is HANG else cause.fingerprint
 
 
@@ -117,7 +147,7 @@ def _kind_of_attempt(
     """PROGRAM only if nothing else explains the failure: programs also log exceptions that they
     handle, as for an optional module, and then fail for another reason."""
     if cause is None or cause.signature.retry is not Retry.NOT_AT_ALL:
-        told_apart = 0 < len(suspects) < len(nodes)
+        told_apart = 0 < len(suspects) < len(nodes) or are_both_ends(cause, suspects)
         return _kind(cause, told_apart=told_apart, named=told_apart or len(suspects) == 1)
     rivals = _CAUSES & set(found.others) - {cause.signature.code}
     alone = end.exit_code == 1 and not progressed and not rivals
@@ -125,7 +155,8 @@ def _kind_of_attempt(
 
 
 def _kind(cause: Cause | None, *, told_apart: bool, named: bool) -> FailureKind:
-    """``told_apart``: the cause points to some of several nodes; ``named``: or to the only one."""
+    """``told_apart``: the cause points to some of several nodes, or to both ends of a transfer; ``named``: or to
+    the only one."""
     if cause is None:
         return FailureKind.UNKNOWN
     signature = cause.signature
@@ -142,34 +173,25 @@ def _kind(cause: Cause | None, *, told_apart: bool, named: bool) -> FailureKind:
         return FailureKind.OUTAGE  # the fabric
     if (kind is Kind.COLLECTIVE_TIMEOUT or signature is HANG) and told_apart:
         return FailureKind.NODE  # the others waited for the ranks there
+    if signature.code in _OOM_KILL:
+        return FailureKind.MEMORY
     other = FailureKind.USER if signature.retry is Retry.NEVER else FailureKind.UNKNOWN
     return _OF_KIND.get(kind, other)
 
 
-def _suspects(found: Diagnosis, end: StepEnd, nodes: Sequence[SlurmName]) -> frozenset[SlurmName]:
-    """Nodes of the job only: any name can stand in its output. NCCL prints full host names.
-
-    Of a failed transfer both ends, or none: the one that reports it is the victim as often as not.
-    """
-    hosts = set(found.suspects)
-    cause = found.cause
-    if cause and cause.signature.suspect is Suspect.BOTH_ENDS:
-        peer = (cause.peer or "").partition(".")[0]
-        hosts = hosts if peer in nodes else set()
-    hosts |= {task.host for task in end.failures[:1] if task.how in _NATIVE_CRASH}
-    hosts |= {host.partition(".")[0] for host in hosts}
-    return frozenset(map(SlurmName, hosts)) & frozenset(nodes)
-
-
-def _only_failing_node(
-    cause: Cause | None, end: StepEnd, nodes: Sequence[SlurmName]
-) -> frozenset[SlurmName]:
-    """The only node of several on which a file is missing, as after a lost mount; else empty."""
-    if cause is None or cause.signature.suspect is not Suspect.ONE_NODE or len(nodes) < 2:
-        return frozenset()
-    first = end.failures[0].code if end.failures else None
-    failed = {SlurmName(task.host) for task in end.failures if task.code == first is not None}
-    return frozenset(failed) & frozenset(nodes) if len(failed) == 1 else frozenset()
+def after_transfer(
+    ended: AttemptEnd, history: Sequence[JournalAttempt], spares: int | None
+) -> AttemptEnd:
+    """A transfer between two known nodes failed: both are suspects. It is an outage of the network if no other
+    nodes are free, or if it has failed in the same way between two others before."""
+    if not ended.both_ends or ended.kind is not FailureKind.NODE:
+        return ended
+    failed = [past for past in history if past.failed][-1:]
+    before = [past.suspects for past in failed if past.fingerprint == ended.fingerprint]
+    elsewhere = any(names and ended.suspects.isdisjoint(names) for names in before)
+    if not elsewhere and (spares is None or spares >= len(ended.suspects)):
+        return ended
+    return replace(ended, kind=FailureKind.OUTAGE, suspects=frozenset(), both_ends=False)
 
 
 def facts(
@@ -212,6 +234,8 @@ def facts(
         past=tuple(map(_past, history)),
         node_count=node_count,
         job_fault=job_fault,
+        both_ends=ended.both_ends,
+        most_ranks=ended.most_ranks,
     )
 
 

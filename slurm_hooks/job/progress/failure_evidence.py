@@ -41,6 +41,14 @@ _ABORTED = "Fatal Python error: Aborted"
 Collect = Callable[..., Collected]
 
 
+def without_abort(end: StepEnd) -> StepEnd:
+    """How a step ended on a bad node: an abort explains nothing, since the node's agent has Python print its
+    stacks so. Pure."""
+    cause = end.found.cause
+    own = cause is not None and _ABORTED in cause.line.text
+    return replace(end, found=Diagnosis.none()) if own else end
+
+
 class FailureEvidence:
     """Of one attempt. See ``termination.Evidence``."""
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from slurm_hooks.job.step.srun_output import (
@@ -170,7 +171,8 @@ class Child:
             if "srun: error:" in line:
                 failure = task_failure_in(line, self._now())
                 if failure:
-                    self.failures.append(failure)
+                    ending = self.ending_step or bool(self.ended_steps)
+                    self.failures.append(replace(failure, ending=ending))
                 self.srun_error |= failure is None or not failure.tasks
             elif " CANCELLED AT " in line and not self.ending_step:
                 by_srun = bool(self.failures) and not self._aborted

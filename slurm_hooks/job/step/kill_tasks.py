@@ -10,7 +10,6 @@ the kernel needs neither of them.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
 import time
@@ -21,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from slurm_hooks.job.step.overlap_step import python_code
-from slurm_hooks.node.process import catches, environment, process_state, send
+from slurm_hooks.node.process import ask_for_stacks, environment, process_state, send
 
 _STACKS_S = 1.0
 """After SIGABRT, for the stacks of Python programs."""
@@ -110,26 +109,13 @@ def _is_alive(process: AttemptProcess, procfs: Path) -> bool:
 
 
 def abort(procfs: Path, targets: Iterable[AttemptProcess]) -> list[AttemptProcess]:
-    """Sends SIGABRT to those processes that have a handler for it: Python's faulthandler then prints the stacks
-    of all threads, also while the program is inside a library. Returns these processes."""
+    """Has those processes that can do so print their stacks (``ask_for_stacks``). Returns these processes."""
     sent = []
     for process in targets:
-        if not catches(procfs, process.pid, signal.SIGABRT):
-            continue
-        _prevent_core_file(process.pid)
         with suppress(PermissionError):
-            if send(process.pid, signal.SIGABRT, partial(_is_alive, process, procfs)):
+            if ask_for_stacks(procfs, process.pid, partial(_is_alive, process, procfs)):
                 sent.append(process)
     return sent
-
-
-def _prevent_core_file(pid: int) -> None:
-    """The memory of a training is large. A limit of 1 byte also prevents a core that is piped to a program
-    (core(5))."""
-    with suppress(OSError, ValueError):
-        _, hard = resource.prlimit(pid, resource.RLIMIT_CORE)
-        soft = 1 if hard == resource.RLIM_INFINITY else min(1, hard)
-        resource.prlimit(pid, resource.RLIMIT_CORE, (soft, hard))
 
 
 def end(procfs: Path, targets: Sequence[AttemptProcess]) -> None:

@@ -34,13 +34,15 @@ _ABORTED_ITSELF = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailure:
-    """One line of srun about failed tasks. ``tasks`` and ``host`` may be lists in Slurm's notation."""
+    """One line of srun about failed tasks. ``tasks`` and ``host`` may be lists in Slurm's notation.
+    ``ending``: the step was being ended already, so they may have been told to exit."""
 
     host: str
     tasks: str
     how: str
     code: int | None
     at: float
+    ending: bool = False
 
     def __str__(self) -> str:
         who = f"task {self.tasks} on {self.host}" if self.tasks else self.host

@@ -30,6 +30,9 @@ _FAST = {
     "kill-batch",
     "oom-kill",
     "segv-twice",
+    "host-out-of-memory-there",
+    "nan-on-one-node",
+    "type-error",
 }
 
 

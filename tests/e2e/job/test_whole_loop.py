@@ -34,6 +34,11 @@ def test_a_lost_gpu_costs_seconds_and_no_step(clean_box: Box) -> None:
     second = [step for step in job.steps() if step["attempt"] != job.steps()[0]["attempt"]]
     assert second[0]["begin"] >= 10, "resumed from the last good checkpoint"
     assert {step["step"] for step in job.steps()} == set(range(1, 61)), "no step is missing"
+    agent = box.node(victim).run(["cat", f"/var/log/holdfast/agent.{victim}.log"]).stdout
+    killed = [line for line in agent.splitlines() if "task killed" in line]
+    assert killed, "the agent has ended the tasks"
+    assert all("stacks=True" in line for line in killed), killed
+    assert "Fatal Python error: Aborted" in job.log(), "they have printed their stacks before"
 
     box.heal(victim)
     cluster.wait_for(lambda: cluster.in_service(box, victim), f"{victim} returned to service")

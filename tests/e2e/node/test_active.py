@@ -111,10 +111,22 @@ def test_an_inspection_tests_idle_and_drained_nodes_and_changes_nothing(clean_bo
     assert "I/O throughput" in pages
     cluster.wait_for(lambda: "storage failed" in past(box), "an entry in the history", 20)
 
+    _suspects_are_tested_once(box)
     box.heal(NODE)
     cluster.wait_for(
         lambda: no_drain(box, NODE), "returned to service by the agent that had drained it"
     )
+
+
+def _suspects_are_tested_once(box: Box) -> None:
+    """Of a job that excludes an idle node and one that a person has drained."""
+    wanted = ["sbatch", "--parsable", "--hold", "--exclude=worker-[2-3]", "--wrap=true"]
+    job = int(box.run(wanted, user="alice").stdout)
+    argv = ["holdfast", "inspect", "--suspects", "--check", "host", "--json"]
+    (part,) = json.loads(box.run(argv).stdout)["nodes"]
+    assert (part["node"], part["verdict"], part["excluded_by"]) == ("worker-3", "passed", [job])
+    assert "no job excludes a node that can be tested now" in box.run(argv).stderr
+    box.run(["scancel", str(job)])
 
 
 def test_the_node_is_tested_before_its_return_and_no_job_runs_between(with_gate: Box) -> None:

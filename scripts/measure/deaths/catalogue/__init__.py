@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from measure.deaths.catalogue import checkpoints, collectives, memory, nodes, people, program
+from measure.deaths.catalogue import (
+    checkpoints,
+    collectives,
+    controller,
+    memory,
+    nodes,
+    people,
+    program,
+)
 from measure.deaths.death import Death
 
 PARTS: tuple[tuple[str, tuple[Death, ...]], ...] = (
@@ -13,7 +21,7 @@ PARTS: tuple[tuple[str, tuple[Death, ...]], ...] = (
         (*program.DEATHS, *memory.DEATHS, *collectives.DEATHS, *checkpoints.DEATHS),
     ),
     ("A person, or Slurm", people.DEATHS),
-    ("A node, or what runs the job there", nodes.DEATHS),
+    ("A node, or what runs the job there", (*nodes.DEATHS, *controller.DEATHS)),
 )
 DEATHS: tuple[Death, ...] = tuple(death for _, deaths in PARTS for death in deaths)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from measure.deaths.catalogue.common import python
-from measure.deaths.death import Death, Expect
+from measure.deaths.death import Death, Expect, Where
 
 DEATHS = (
     Death(
@@ -41,6 +41,24 @@ DEATHS = (
             charged=3,
             resumes=5,
             because="the checkpoint may be bad",
+        ),
+    ),
+    Death(
+        name="nan-on-one-node",
+        how="NaN on one of two nodes, after each of two checkpoints on the same one",
+        then="restarted from the newest checkpoint, then requeued without that node",
+        nodes=2,
+        where=Where.NODE,
+        every=True,
+        rank="[ $A -lt 3 ] || exit 0\nsave $((A * 5))\n[ $R = 3 ] || exec sleep 120\nsleep 1.5\n"
+        "for step in 7 8; do say '[rank3]: RuntimeError: Rank 3: found NaN in local grad norm of step' "
+        "$((A * 10 + step)); done\nexit 1",
+        expect=Expect(
+            ends=("restart", "requeue", "done"),
+            charged=2,
+            avoids=True,
+            resumes=10,
+            because="numeric error twice",
         ),
     ),
     Death(

@@ -139,6 +139,21 @@ _GPU = (
         'with status=12 opcode=0 len=0 vendor err 129 (Send)"\nexit 1',
         expect=OUTAGE,
     ),
+    Death(
+        name="transfer-error",
+        how="InfiniBand gives up a transfer to the address of the job's other node",
+        then="requeued without both nodes",
+        nodes=2,
+        where=Where.ALONE,
+        rank="[ $R = 0 ] || exec sleep 120\n"
+        'other=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)\n'
+        "peer=$(scontrol -o show node $other | sed 's/.*NodeAddr=\\([^ ]*\\).*/\\1/')\n"
+        'say "$SLURMD_NODENAME:4711:4999 [0] NCCL WARN NET/IB : Got completion from peer $peer<4791> '
+        'with status=12 opcode=0 len=0 vendor err 129 (Send)"\nexit 1',
+        expect=Expect(
+            ends=("requeue", "done"), charged=1, avoids_all=True, because="attributed to"
+        ),
+    ),
 )
 
 DEATHS = (*_COLLECTIVES, *_GPU)

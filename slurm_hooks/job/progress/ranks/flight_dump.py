@@ -19,7 +19,7 @@ from slurm_hooks.job.diagnosis import flight_recorder
 from slurm_hooks.job.progress.ranks.processes import Rank
 from slurm_hooks.job.step.kill_tasks import AttemptId
 
-_PIPE = b"TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 _DUMPS = (b"TORCH_FR_DUMP_TEMP_FILE", b"TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _DEFAULT_DUMP = b"/tmp/nccl_trace_rank_"
 _MAX_BYTES = 16 << 20
@@ -32,7 +32,7 @@ class FlightDump:
     """The recorder of one rank. ``root``: the root folder that the rank sees."""
 
     def __init__(self, environ: Mapping[bytes, bytes], rank: int, root: Path) -> None:
-        stem = environ.get(_PIPE, b"")
+        stem = environ.get(PIPE.encode(), b"")
         self._pipe = _below(root, stem + b"%d.pipe" % rank) if stem else None
         self._dump = _below(root, _stem(environ) + b"%d" % rank)
         self._before = self._stamp() if stem else None

@@ -34,6 +34,7 @@ SEEN = Seen(
     events=REQUEUED,
     state="COMPLETED",
     victim="worker-2",
+    first_nodes=("worker-0", "worker-2"),
     last_nodes=("worker-0", "worker-1"),
     excluded=("worker-2", "worker-3"),
     asked=("worker-3",),
@@ -60,6 +61,7 @@ def test_where_it_depends_on_the_moment_either_end_is_right() -> None:
         (SEEN, replace(RIGHT, ends=("restart", "done")), "attempts: requeue, done, expected rest"),
         (SEEN, replace(RIGHT, charged=1), "charged attempts: 0, expected 1"),
         (replace(SEEN, last_nodes=("worker-2",)), RIGHT, "the last run used worker-2 again"),
+        (SEEN, replace(RIGHT, avoids_all=True), "the last run used worker-0 again"),
         (replace(SEEN, excluded=("worker-2",)), RIGHT, "its owner asked for worker-3"),
         (SEEN, replace(RIGHT, because="its output"), "expected 'its output'"),
         (SEEN, replace(RIGHT, resumes=10), "resumed from step: 5, expected 10"),
@@ -108,7 +110,8 @@ def test_the_catalogue() -> None:
         assert death.rank, death.name
         assert "|" not in death.how + death.then, "a cell of a table"
         alone = death.where is Where.ALONE
-        assert death.act or death.nodes > 2 or not alone, death.name
+        many = death.nodes > 2 or death.expect.avoids_all
+        assert death.act or many or not alone, death.name
 
 
 def test_deaths_by_their_names() -> None:

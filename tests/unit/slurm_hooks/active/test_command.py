@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from pathlib import Path
@@ -9,6 +10,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
+from holdfast.errors import UsageError
+from holdfast.slurm.reservations import SlurmMaintenance
+from holdfast.vocabulary import SlurmName
+from slurm_hooks.active.command import known_tests, untested
+from slurm_hooks.active.command import main as inspect
 
 DATA = Path(__file__).parents[3] / "data" / "slurm" / "24.11"
 
@@ -47,3 +53,37 @@ def test_a_kill_switch_holds_while_the_configuration_is_invalid(
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "holdfast.yaml"))
     assert main(["inspect"]) == 2
     assert "every action is switched off" in capsys.readouterr().err
+
+
+A, B = SlurmName("worker-1"), SlurmName("worker-2")
+
+
+def test_the_nodes_that_jobs_exclude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    squeue = tmp_path / "squeue"
+    rows = ("12 worker-[1-2]", "13 ", "14 (null)", "15 worker-2", "garbage", "16 a[b")
+    squeue.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(rows) + "\nEND\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert SlurmMaintenance(5.0).excluded_nodes() == {A: {12}, B: {12, 15}}
+
+
+def test_a_suspected_node_is_tested_once_for_each_job(tmp_path: Path) -> None:
+    report = {
+        "nodes": [
+            {"node": A, "checks": [{"check": "host"}], "excluded_by": [12]},
+            {"node": B, "checks": [], "excluded_by": [12]},  # it was busy
+        ]
+    }
+    (tmp_path / "2026-11-22T031500Z.json").write_text(json.dumps(report))
+    (tmp_path / "2026-11-22T041500Z.json").write_text("[]")
+    (tmp_path / "2026-11-22T051500Z.json").write_text('{"nodes": [{"node": "x", "checks": [1]}]}')
+    tested = known_tests(tmp_path)
+    assert tested == {A: {12}, "x": set()}
+    assert untested({A: {12}, B: {12}}, tested) == {B: {12}}
+    assert untested({A: {12, 15}}, tested) == {A: {12, 15}}
+    assert known_tests(tmp_path / "none") == {}
+
+
+def test_suspects_are_no_other_nodes() -> None:
+    with pytest.raises(UsageError, match="either nodes or --suspects"):
+        inspect(["--suspects", "worker-3"])

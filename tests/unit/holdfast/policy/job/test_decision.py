@@ -116,6 +116,31 @@ def test_an_error_of_the_user_is_held_after_the_second() -> None:
     assert ask(wrong, current=wrong).next is Next.HOLD
 
 
+def test_an_error_of_most_ranks_is_held_at_once_unless_there_may_be_progress() -> None:
+    def after(*past: PastAttempt, progressed: bool | None = False) -> Next:
+        own = failed("U01", progressed=progressed, kind=FailureKind.USER)
+        return ask(*past, current=own, most_ranks=True).next
+
+    assert after() is Next.HOLD
+    assert after(failed("exit:1")) is Next.HOLD
+    assert after(progressed=None) is Next.RESTART
+    for earlier in (True, None):
+        assert after(failed("exit:1", progressed=earlier)) is Next.RESTART
+    other = failed("U01", kind=FailureKind.MEMORY)
+    assert ask(current=other, most_ranks=True).next is Next.RESTART
+
+
+def test_a_numeric_error_on_one_node_counts_also_with_progress_between() -> None:
+    nan = failed("F01", kind=FailureKind.NUMERIC, suspects=frozenset({A}))
+    further = replace(nan, progressed=True)
+    decision = ask(further, current=further)
+    assert (decision.next, decision.exclude) == (Next.REQUEUE, (A,))
+    assert ask(replace(further, suspects=frozenset({B})), current=further).next is Next.RESTART
+    old = replace(further, ended_at=NOON - timedelta(hours=25))
+    assert ask(old, current=further).next is Next.RESTART
+    assert ask(replace(further, settled=True), current=further).next is Next.RESTART
+
+
 def test_an_error_of_the_user_at_the_same_place_after_progress_is_held() -> None:
     """As after a bad sample: the attempt came to the same place again and got no further."""
     wrong = failed(kind=FailureKind.USER)
@@ -278,6 +303,8 @@ FACTS = st.builds(
     ),
     past=st.lists(ATTEMPTS, max_size=25),
     node_count=st.integers(1, 4),
+    most_ranks=st.booleans(),
+    both_ends=st.booleans(),
 )
 
 

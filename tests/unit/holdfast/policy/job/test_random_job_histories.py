@@ -75,6 +75,8 @@ class Life:
             past=list(self.past),
             node_count=len(NODES),
             spares=chance.choice([None, 0, 8]),
+            most_ranks=draw() < 0.3,
+            both_ends=len(suspects) == 2,
         )
 
     def record(self, facts: JobFacts) -> None:
@@ -114,6 +116,9 @@ def test_the_budgets_hold_in_simulated_histories(batch: int) -> None:
             if decision.next is Next.HOLD:
                 assert not current.progressed
                 assert not facts.ended_by
+                own_error = facts.most_ranks and facts.kind is FailureKind.USER
+                if own_error and len(story) > 1 and "most ranks" in decision.why:
+                    assert {one.progressed for one in (current, *facts.past)} == {False}
             if current.progressed:
                 fruitless = []
             elif not facts.ended_by:

@@ -51,6 +51,7 @@ def test_text_agrees_with_json_and_what_could_be_read_in_two_ways_is_doubtful(
         str(node.name): node for node in scontrol_json.nodes_json(recorded(slurm, "nodes.json"))
     }
     text = scontrol_text.nodes_text(recorded(slurm, "nodes.txt"))
+    assert [node.address for node in text.nodes][:2] == ["10.77.0.1", "10.77.0.2"]
     # n3's reason spans lines; n4's holds what looks like slurmctld's signature.
     assert text.ambiguous == ["n3", "n4"]
     assert text.nodes == [exact["n1"], exact["n2"]]

@@ -7,6 +7,7 @@ import zipfile
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.diagnosis.causes import Engine
 from slurm_hooks.job.diagnosis.lines.line import Diagnosis
-from slurm_hooks.job.outcome.attempt_end import AttemptEnd, attempt_end, facts
+from slurm_hooks.job.outcome.attempt_end import AttemptEnd, after_transfer, attempt_end, facts
 from slurm_hooks.job.outcome.checkpoints_left import Left
 from slurm_hooks.job.outcome.node_faults import JobSnapshot, NodeFault
 from slurm_hooks.job.past_attempts import JournalAttempt
@@ -47,19 +48,28 @@ NONE = Left()
 
 
 def ended(
-    lines: str, left: Left = NONE, nodes: tuple[SlurmName, ...] = NODES, *, known: bool = True
+    lines: str,
+    left: Left = NONE,
+    nodes: tuple[SlurmName, ...] = NODES,
+    *,
+    known: bool = True,
+    failed: str = FAILED,
+    ended_after: int = 99,
+    **more: Any,
 ) -> AttemptEnd:
-    """``known``: Slurm's options tell the node of each rank."""
-    output = [*lines.splitlines(), FAILED]
+    """``known``: Slurm's options tell the node of each rank. ``failed``: srun's lines; ``ended_after``:
+    so many of them the step was ended."""
+    output = [*lines.splitlines(), *failed.splitlines()]
     hosts = {rank: str(node) for rank, node in enumerate(nodes)}
     engine = Engine(rank_hosts=hosts if known else {})
     engine.feed("stderr", "".join(f"{line}\n" for line in output).encode())
     engine.end("stderr")
-    failures = tuple(filter(None, (task_failure_in(line, 1.0) for line in output)))
+    found = filter(None, (task_failure_in(line, 1.0) for line in output))
+    failures = tuple(replace(one, ending=at >= ended_after) for at, one in enumerate(found))
     end = StepEnd(
         status=1, started_at=0.0, ended_at=1.0, failures=failures, found=engine.diagnosis()
     )
-    return attempt_end(end, left, nodes)
+    return attempt_end(end, left, nodes, **more)
 
 
 def asked(
@@ -122,6 +132,78 @@ def test_rows_8_and_10_a_deterministic_error_is_held_after_one_more_attempt(line
     assert one.kind is FailureKind.USER
     assert asked(one).next is Next.RESTART
     assert asked(one, one).next is Next.HOLD
+
+
+ALL_FAILED = "srun: error: worker-[1-2]: tasks 1-2: Exited with exit code 1\n" + FAILED.replace(
+    "1: task 1", "3: task 3"
+)
+
+
+def test_row_8_what_most_ranks_print_is_held_at_once() -> None:
+    line = TYPE_ERROR.removeprefix("[rank3]: ")
+    everywhere = ended("\n".join([line] * 3), failed=ALL_FAILED, tasks=4)
+    assert (everywhere.kind, everywhere.most_ranks) == (FailureKind.USER, True)
+    held = asked(everywhere)
+    assert (held.next, "most ranks" in held.why) == (Next.HOLD, True)
+    assert asked(ended("", PROGRESS), everywhere).next is Next.RESTART, "row 9: it has run before"
+    assert asked(ended(line, PROGRESS, failed=ALL_FAILED, tasks=4)).next is Next.RESTART
+
+
+def test_row_8_tasks_that_were_told_to_exit_confirm_nothing() -> None:
+    """torchrun exits with 1 after a SIGTERM."""
+    line = TYPE_ERROR.removeprefix("[rank3]: ")
+    one = ended("\n".join([line] * 3), failed=ALL_FAILED, tasks=4, ended_after=1)
+    assert (one.most_ranks, asked(one).next) == (False, Next.RESTART)
+
+
+@pytest.mark.parametrize(
+    ("lines", "failed", "tasks"),
+    [
+        (3, FAILED, 4),  # one task failed, and the launcher ended the others
+        (1, ALL_FAILED, 4),  # they failed for another reason
+        (3, ALL_FAILED, 6),  # half of them
+        (3, ALL_FAILED, 0),  # it is not known how many there are
+        (1, FAILED, 1),  # no other rank confirms it
+        (3, FAILED + "\n" + ALL_FAILED.replace("code 1", "code 2"), 4),
+    ],
+)
+def test_row_8_what_few_ranks_print_is_tried_once_more(lines: int, failed: str, tasks: int) -> None:
+    line = TYPE_ERROR.removeprefix("[rank3]: ")
+    one = ended("\n".join([line] * lines), failed=failed, tasks=tasks)
+    assert (one.kind, one.most_ranks, asked(one).next) == (FailureKind.USER, False, Next.RESTART)
+
+
+OOM_KILL = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."
+OUT_OF_MEMORY = "srun: error: worker-{0}: task {0}: Out Of Memory"
+KILLED = "srun: error: worker-{0}: task {0}: Killed"
+
+
+def oom(node: int, left: Left = NONE, how: str = OUT_OF_MEMORY) -> AttemptEnd:
+    return ended(OOM_KILL, left, failed=how.format(node) + "\n" + KILLED.format(0))
+
+
+@pytest.mark.parametrize("how", [OUT_OF_MEMORY, KILLED])
+def test_row_11_memory_used_up_twice_on_the_same_node_excludes_it(how: str) -> None:
+    one = oom(2, how=how)
+    assert (one.kind, list(one.suspects)) == (FailureKind.MEMORY, ["worker-2"])
+    assert asked(one).next is Next.RESTART
+    again = asked(one, one)
+    assert (again.next, again.exclude) == (Next.REQUEUE, ("worker-2",))
+    late = asked(oom(2, PROGRESS), one)
+    assert (late.next, late.exclude) == (Next.REQUEUE, ("worker-2",))
+    assert asked(one, one, one).next is Next.HOLD
+
+
+def test_row_11_memory_used_up_on_several_nodes_is_the_jobs() -> None:
+    assert asked(oom(2), oom(1)).next is Next.HOLD
+    assert asked(oom(2), oom(2), spares=0).next is Next.HOLD
+    alone = ended(OOM_KILL, NONE, NODES[:1], failed=KILLED.format(0))
+    assert asked(alone, alone, node_count=1).next is Next.HOLD
+
+
+def test_row_11_slurms_words_and_the_kernels_are_the_same_failure() -> None:
+    killed = "kernel: Out of memory: Killed process 4711 (python) total-vm:1kB"
+    assert ended(killed).fingerprint == oom(1).fingerprint
 
 
 @pytest.mark.parametrize("lines", [TYPE_ERROR, CUDA_OOM])
@@ -382,6 +464,40 @@ def test_row_12_both_ends_of_a_failed_transfer_are_excluded() -> None:
     assert asked(one).exclude == ("worker-1", "worker-3")
 
 
+def test_row_12_slurm_too_knows_whose_address_the_other_end_has() -> None:
+    one = ended(PEER, addresses={"10.0.0.3": NODES[3]})
+    assert (one.kind, sorted(one.suspects)) == (FailureKind.NODE, ["worker-1", "worker-3"])
+
+
+def test_row_12_a_job_of_two_nodes_leaves_both() -> None:
+    pair = (NODES[1], NODES[3])
+    one = ended(f"{BOOTSTRAP.format('worker-3')}\n{PEER}", nodes=pair)
+    assert (one.kind, one.both_ends) == (FailureKind.NODE, True)
+    assert asked(one, node_count=2).exclude == pair
+
+
+def transferred(one: AttemptEnd, *, of: AttemptEnd | None = None, spares: int | None) -> AttemptEnd:
+    """``of``: how the attempt before ended."""
+    before = []
+    if of is not None:
+        past = _resumed(1, Path("x"), 1, of.kind)
+        before = [replace(past, fingerprint=of.fingerprint, suspects=tuple(of.suspects))]
+    return after_transfer(one, before, spares)
+
+
+def test_row_12_a_transfer_that_fails_elsewhere_too_is_an_outage_of_the_network() -> None:
+    one = ended(f"{BOOTSTRAP.format('worker-3')}\n{PEER}")
+    other = replace(one, suspects=frozenset({NODES[0], NODES[2]}))
+    assert transferred(one, spares=2) == one
+    assert transferred(one, spares=None) == one
+    assert transferred(one, of=one, spares=2) == one
+    for outage in (transferred(one, spares=1), transferred(one, of=other, spares=2)):
+        assert (outage.kind, outage.suspects) == (FailureKind.OUTAGE, frozenset())
+        assert asked(outage).delay_s == 15
+    named = ended(CUDA_ECC)
+    assert transferred(named, spares=0) == named
+
+
 @pytest.mark.parametrize("lines", [TYPE_ERROR, "", "python: can't open file '/mnt/x/train.py'"])
 def test_row_20_whatever_is_printed_while_the_checkpoints_cannot_be_read(lines: str) -> None:
     one = ended(lines, Left(progressed=None, unreadable="Stale file handle"))
@@ -395,6 +511,19 @@ def test_rows_21_and_23_what_nothing_explains_is_tried_twice_more(row: str) -> N
     assert [asked(*[one] * count).next for count in (1, 2, 3)] == [
         *(Next.RESTART, Next.RESTART, Next.HOLD)
     ]
+
+
+def test_row_21_a_task_killed_on_the_same_node_twice_excludes_it() -> None:
+    """Without Slurm's words: the kernel may have killed it for the memory that others use."""
+    one, elsewhere = (ended("", failed=KILLED.format(node)) for node in (2, 1))
+    assert asked(one).next is Next.RESTART
+    again = asked(one, one)
+    assert (again.next, again.exclude) == (Next.REQUEUE, ("worker-2",))
+    assert asked(elsewhere, one).next is Next.RESTART
+
+
+def test_row_21_a_killed_task_does_not_turn_an_outage_into_a_nodes_fault() -> None:
+    assert ended(STALE, failed=KILLED.format(2)).kind is FailureKind.OUTAGE
 
 
 def test_a_program_that_cannot_run_fails_at_once() -> None:

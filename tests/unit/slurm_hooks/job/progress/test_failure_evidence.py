@@ -214,6 +214,14 @@ def test_the_abort_that_prints_the_stacks_is_no_cause(tmp_path: Path) -> None:
     assert setup.evidence.ended(end).found.cause is None
 
 
+def test_the_agents_abort_on_a_bad_node_is_no_cause() -> None:
+    aborted = replace(FAILED, found=diagnosed("Fatal Python error: Aborted"))
+    assert failure_evidence.without_abort(aborted).found.cause is None
+    other = replace(FAILED, found=diagnosed("Fatal Python error: Segmentation fault"))
+    assert failure_evidence.without_abort(other) is other
+    assert failure_evidence.without_abort(FAILED) is FAILED
+
+
 def test_a_cause_is_kept(tmp_path: Path) -> None:
     printed = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",)
     setup = Setup(tmp_path, heard=Heard(*printed))

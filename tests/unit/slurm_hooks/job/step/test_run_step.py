@@ -202,6 +202,27 @@ def test_no_rank_is_ended_before_the_evidence_is_complete(failing: bool) -> None
     assert evidence.begun == [end.how]
 
 
+@pytest.mark.parametrize("by_launcher", [True, False])
+def test_which_tasks_failed_before_the_step_was_ended(by_launcher: bool) -> None:
+    """Programs may exit with the same code because they are told to."""
+    first, second = (f"srun: error: n{n}: task {n}: Exited with exit code 1" for n in (1, 2))
+    script = f"echo '{first}' >&2; trap 'echo {second} >&2; exit 1' TERM; sleep 20 & wait"
+    if not by_launcher:
+        script = f"echo '{first}' >&2; echo 'srun: Terminating StepId=1.0' >&2; echo '{second}' >&2; exit 1"
+    plan = StepPlan(
+        argv=["sh", "-c", script],
+        env={**os.environ, "SLURM_KILL_BAD_EXIT": "0"},
+        watch=lambda: "",
+        end_tasks=lambda steps: None,
+        poll_s=0.1,
+        end_grace_s=20.0,
+        evidence=Slow(takes_over=True),
+    )
+    with StepSignals().caught() as signals:
+        end = run_step(plan, signals)
+    assert [(task.tasks, task.ending) for task in end.failures] == [("1", False), ("2", True)]
+
+
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM])
 def test_signals_reach_the_child(number: int, tmp_path: Path) -> None:
     ready = tmp_path / "ready"

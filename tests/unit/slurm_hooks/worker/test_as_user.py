@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slurm_hooks.agent.fence.as_user import become
+from slurm_hooks.worker.as_user import become
 from slurm_hooks.worker.worker import Worker, call
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from holdfast.records.job_journal import Event
-from slurm_hooks.job.launcher.finished_runs import finished, key_of, occurrence
+from slurm_hooks.job.finished_runs import finished, key_of, occurrence
 
 NODES = ("worker-0", "worker-1")
 TRAIN = ("srun", "python", "train.py")
