@@ -30,6 +30,10 @@ KUBE_RULE = "KUBE_RULE"
 NODE_DEATH = "NODE_DEATH"
 """The code of a node that was set DOWN because its neighbours found it dead."""
 
+SPARE = 100
+"""Nodes. ``Count.admits`` leaves so much room for what the number of changes does not show yet: slurmctld counts a
+change after it has made it, and one change may be of several nodes."""
+
 _NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 
@@ -76,6 +80,60 @@ class Admission:
         """One clause for people."""
         why = f"{self.out} of at most {self.allowed} nodes are out of service by Holdfast"
         return f"{why} for faults that users can cause" if self.by_users else why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """The node table at one moment: ``total`` nodes, ``out`` of service by Holdfast, ``by_users`` of these for
+    faults that users can cause.
+
+    ``changes``: so many requests to change a node slurmctld had received before, counted from ``since``. Each of
+    them takes at most one node out of service, nearly always. So a later number of changes, which costs
+    slurmctld much less than the table, proves that the budget has room as long as there is plenty.
+    """
+
+    total: int
+    out: int
+    by_users: int
+    changes: int
+    since: int
+
+    @classmethod
+    def of(cls, table: Iterable[NodeRow], changes: int, since: int) -> Count:
+        """``changes`` and ``since`` were read before the table."""
+        nodes = [node for node in table if not node.states & NOT_DEFINED]
+        return cls(
+            total=len(nodes),
+            out=sum(map(is_charged, nodes)),
+            by_users=sum(map(is_by_users, nodes)),
+            changes=changes,
+            since=since,
+        )
+
+    def may_prove(self, limits: BudgetLimits) -> bool:
+        """Is the budget so large that ``admits`` may ever answer?"""
+        return allowed(limits, self.total) > SPARE
+
+    def admits(self, changes: int, since: int, limits: BudgetLimits, code: str) -> Admission | None:
+        """``admit`` at the time of a later number of changes, if the answer is certainly yes, whether or not
+        this node is out by then; ``None``: the table has to be read."""
+        if since != self.since or changes < self.changes:
+            return None  # slurmctld has restarted, or begun a new day
+        later = changes - self.changes + SPARE
+        most = allowed(limits, self.total)
+        if self.out + later >= most:
+            return None
+        if fault_of(code).by_users and self.by_users + later >= allowed_by_users(
+            limits, self.total
+        ):
+            return None
+        return Admission(admitted=True, out=self.out, allowed=most, total=self.total)
+
+
+def newest(first: Count | None, second: Count | None) -> Count | None:
+    """The later one of two counts."""
+    counts = [count for count in (first, second) if count is not None]
+    return max(counts, key=lambda count: (count.since, count.changes), default=None)
 
 
 def allowed(limits: BudgetLimits, total: int) -> int:

@@ -9,7 +9,7 @@ from enum import Enum
 
 from holdfast.faults import fault_of
 from holdfast.findings import Finding, Verdict
-from holdfast.policy.budget import Admission
+from holdfast.policy.budget import Admission, Count
 from holdfast.policy.flap_damping import Return
 from holdfast.policy.ownership import DrainRecord, NodeView, is_own_drain
 from holdfast.policy.return_test import ReservedBy, ReturnTestMode, ReturnTestResult
@@ -80,6 +80,7 @@ class DrainInputs:
     ``may_comment``   False if the comment was changed too often lately.
     ``recount``       the budget has to be counted although the node is drained: others may have drained
                       at the same time.
+    ``count``         the newest count of the node table that this node's agent knows.
     """
 
     verdict: Verdict = field(default_factory=Verdict)
@@ -93,6 +94,7 @@ class DrainInputs:
     returns: tuple[Return, ...] = ()
     may_comment: bool = True
     recount: bool = False
+    count: Count | None = None
 
     @property
     def worst(self) -> Finding | None:

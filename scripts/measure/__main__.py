@@ -51,7 +51,7 @@ IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "node_death": node_death.node_death,
     "resume": resume.resume,
 }
-CATALOGUE = (*IN_BOX, "deaths", "bridge")
+CATALOGUE = (*IN_BOX, "deaths", "bridge", "agents")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
 
@@ -61,13 +61,13 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         prog="scripts/bench",
         description="Run Holdfast's benchmarks, each compared with a baseline or a rival in the same run.",
         epilog="example: scripts/bench prolog drain --json. "
-        "Without names: run all but deaths and bridge, and write docs/benchmarks.md.",
+        "Without names: run all but deaths, bridge and agents, and write docs/benchmarks.md.",
     )
     parser.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"one of {', '.join(CATALOGUE)} (default: all but deaths and bridge)",
+        help=f"one of {', '.join(CATALOGUE)} (default: all but deaths, bridge and agents)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -107,6 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parts = [_in_box(in_box, args.slurm)] if in_box else []
         parts += [_deaths(args.slurm, args.only)] if "deaths" in names else []
         parts += [_bridge()] if "bridge" in names else []
+        parts += [_agents()] if "agents" in names else []
     except KeyboardInterrupt:
         print("scripts/bench: interrupted; its box has been removed", file=sys.stderr)
         return 130
@@ -173,6 +174,21 @@ def _bridge() -> page.Part:
         command="scripts/bench bridge",
         about=tuple(about),
         figures=tuple(scale.bridge(_say)),
+    )
+
+
+def _agents() -> page.Part:
+    from measure.agents import cost  # noqa: PLC0415 - its packages are not needed for --help
+
+    about = machine.describe(
+        f"Slurm 24.11 with {cost.NODES} nodes without slurmd, and the part of their agents that asks "
+        "slurmctld, all on this machine"
+    )
+    return page.Part(
+        title=f"Agents of {cost.NODES:,} nodes",
+        command="scripts/bench agents",
+        about=tuple(about),
+        figures=tuple(cost.agents(_say)),
     )
 
 

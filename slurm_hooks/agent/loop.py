@@ -83,6 +83,7 @@ class Agent:
         self._job_monitor = JobMonitor(node, boot_id, config, self.history.note)
         notifier = Notifier(node, config)
         self._job_watcher = JobWatcher(config, lambda: self._job_monitor.runs, notifier.take)
+        self._node_death = NodeDeath(node, config, self.history.note, self._may_return)
         self._components: tuple[Component, ...] = (
             self._task_killer,
             self._drain,
@@ -93,7 +94,7 @@ class Agent:
             LostJobs(node, config, lambda: self._job_monitor.runs),
             KilledSteps(node, config, lambda: self._job_monitor.runs, self._job_monitor.add_killed),
             Fence(config, lambda: self._job_monitor.runs),
-            NodeDeath(node, config, self.history.note, self._may_return),
+            self._node_death,
             self._telemetry,
         )
         self._log = KernelLog(paths.kmsg)
@@ -256,6 +257,7 @@ class Agent:
             uuids=frozenset(gpu.uuid for gpu in gpus if gpu.uuid),
             may_act=self._config.may_act(),
             returns=self._observer.tracked.returns,
+            count=self._node_death.count,
         )
 
     def _may_return(self) -> bool:

@@ -159,8 +159,9 @@ class AgentConfig:
     """After this many returns within `return_window_s` for the same code a node stays drained until
     a person resumes it. 0: the wait grows, but no person is required.
     """
-    clock_interval_s: float = 900.0
-    """Between two reads of slurmctld's clock, the agent's only regular Slurm calls."""
+    clock_interval_s: float = 3600.0
+    """Between two reads of slurmctld's clock. Besides, the agent asks Slurm regularly only for the node
+    table, twice a day."""
     slow_interval_s: float = 60.0
     """Between two reads of what changes slowly: services, kernel modules, sleeping tasks, slurmd.
     """

@@ -231,6 +231,24 @@ class TestReal(Contract):
         yield made
         made.human_undrains()
 
+    def test_the_cheap_row_of_a_node_is_that_of_the_whole_one(self, side: Side) -> None:
+        assert isinstance(side, Real)
+        side.slurm.drain([NODE], "holdfast:XID79: GPU 3 | fell off")
+        side.slurm.comment([NODE], "a comment")
+        row, whole = side.slurm.node_state(NODE), side.node
+        assert row is not None
+        names = (
+            "name",
+            "states",
+            "unknown_states",
+            "reason",
+            "reason_user",
+            "reason_at",
+            "comment",
+        )
+        assert [getattr(row, name) for name in names] == [getattr(whole, name) for name in names]
+        assert side.slurm.node_state(SlurmName("worker-77")) is None
+
 
 @pytest.mark.e2e
 @pytest.mark.pyslurm

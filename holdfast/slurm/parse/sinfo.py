@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from holdfast.slurm.client import SlurmNode
@@ -43,6 +44,20 @@ class GroupedNodes:
                 raise ParseError(f"a node twice in the output of sinfo: {record[:80]!r}")
         self._text, self._groups, self._nodes = text, groups, nodes
         return nodes
+
+
+def one(text: str) -> SlurmNode | None:
+    """The node of ``commands.show_one``; ``None``: there is none, or a text contains the separators."""
+    records = [record for record in text.split(f"{RECORD}\n") if record]
+    fields = records[0].split(FIELD) if len(records) == 1 else []
+    if len(fields) != 7:
+        return None
+    *common, reservation, name = fields
+    try:
+        (node,) = _group(FIELD.join((*common, name)))
+    except ValueError:
+        return None
+    return dataclasses.replace(node, reservation=reservation)
 
 
 def _known(node: SlurmNode, old: Mapping[SlurmName, SlurmNode]) -> SlurmNode:

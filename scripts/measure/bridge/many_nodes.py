@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from testbed.kube.local import ApiServer, free_port
 from testbed.kube.manifests import node as node_manifest
 
 from holdfast.slurm.parse.sdiag import node_changes
+from measure.bridge.download import download
 
 CONNECTIONS = 8
 _IMAGES, _FEATURES = 50, 60
@@ -120,7 +122,7 @@ class ManySlurmNodes:
                 stderr=out,
                 start_new_session=True,
             )
-        for tool in ("scontrol", "sinfo", "sdiag"):
+        for tool in ("scontrol", "sinfo", "sdiag", "squeue", "sacctmgr"):
             script = self.bin / tool
             enter = f"nsenter --mount --root --wd=/ -t {self._process.pid} --"
             script.write_text(f'#!/bin/sh\nexec {enter} /usr/bin/{tool} "$@"\n')
@@ -174,10 +176,14 @@ class ManySlurmNodes:
 
     def changes(self) -> int:
         """How many requests to change nodes slurmctld has received."""
+        return node_changes(self.statistics()).changes
+
+    def statistics(self) -> str:
+        """What sdiag prints."""
         done = subprocess.run(
             [str(self.bin / "sdiag")], capture_output=True, text=True, timeout=60, check=True
         )
-        return node_changes(done.stdout).changes
+        return done.stdout
 
     def _wait(self) -> None:
         end = time.monotonic() + 60
@@ -200,12 +206,19 @@ class ManyKubeNodes:
         kubeconfig = json.loads(server.kubeconfig.read_text())
         folder = server.kubeconfig.parent / "pki"
         self._url = kubeconfig["clusters"][0]["cluster"]["server"]
+        self._files = [folder / name for name in ("ca.crt", "admin.crt", "admin.key")]
+        authority, certificate, key = map(str, self._files)
         self._pool = urllib3.PoolManager(
-            maxsize=32,
-            ca_certs=str(folder / "ca.crt"),
-            cert_file=str(folder / "admin.crt"),
-            key_file=str(folder / "admin.key"),
+            maxsize=32, ca_certs=authority, cert_file=certificate, key_file=key
         )
+        self._of_account: dict[str, str] = {}
+
+    def act_as(self, token: str) -> ManyKubeNodes:
+        """The same with the rights of an account, from connections of its own."""
+        other = copy(self)
+        other._pool = urllib3.PoolManager(maxsize=32, ca_certs=str(self._files[0]))
+        other._of_account = {"Authorization": f"Bearer {token}"}
+        return other
 
     def create(self, count: int) -> None:
         stamp = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
@@ -242,16 +255,10 @@ class ManyKubeNodes:
         taints = [taint["key"] for taint in spec.get("taints") or ()]
         return bool(spec.get("unschedulable")) and "holdfast.dev/drained" in taints
 
-    def pages(self) -> list[int]:
-        """Lists all Nodes in pages of 250 and decodes each. Returns the size of each page in bytes."""
-        sizes, query = [], ""
-        while True:
-            data = self._send("GET", f"/api/v1/nodes?limit=250{query}")
-            sizes.append(len(data))
-            token = json.loads(data)["metadata"].get("continue")
-            if not token:
-                return sizes
-            query = f"&continue={token}"
+    def download(self) -> int:
+        """The bytes of all Nodes in protobuf, read by a process of its own that decodes none of them."""
+        url = urllib3.util.parse_url(self._url)
+        return download((str(url.host), str(url.port), *map(str, self._files)))
 
     def version(self) -> str:
         """The resource version of now."""
@@ -273,8 +280,9 @@ class ManyKubeNodes:
     ) -> bytes:
         """The answer, not decoded. Raises ``SandboxError`` for one that is no success."""
         data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": kind, **self._of_account}
         answer = self._pool.request(
-            method, self._url + path, body=data, headers={"Content-Type": kind}, timeout=30
+            method, self._url + path, body=data, headers=headers, timeout=30
         )
         if answer.status >= 300:
             raise SandboxError(f"{method} {path}: {answer.status} {answer.data[:200]!r}")

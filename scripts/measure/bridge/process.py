@@ -17,6 +17,8 @@ class RunningBridge:
         self._config, self._port, self._log, self._nodes = config, port, log, nodes
         self._process: subprocess.Popen[bytes] | None = None
         self._passes = 0.0
+        self.token = ""
+        """Of its account."""
 
     def start(self) -> None:
         argv = [sys.executable, "-m", "holdfast", "bridge", "--config", str(self._config)]

@@ -21,6 +21,7 @@ from testbed.kube.local import ApiServer, free_port
 from testbed.kube.provisioning import grant_bridge
 from testbed.paths import cache
 
+from k8s_bridge.names import ALWAYS, STATE_LABEL
 from measure.bridge.many_nodes import ManyKubeNodes, ManySlurmNodes, slurm_name
 from measure.bridge.node_watch import ShownTimes
 from measure.bridge.process import RunningBridge
@@ -74,7 +75,10 @@ def _configured(server: ApiServer, slurm: ManySlurmNodes, folder: Path) -> Runni
     }
     config = folder / "holdfast.yaml"
     config.write_text(yaml.safe_dump(settings))
-    return RunningBridge(config, port, folder / "bridge.log", NODES)
+    running = RunningBridge(config, port, folder / "bridge.log", NODES)
+    user = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]
+    running.token = user["token"]
+    return running
 
 
 class _Run:
@@ -91,6 +95,7 @@ class _Run:
         """``servers``: the processes of the API server."""
         self._kube, self._slurm, self._running, self._say = kube, slurm, running, say
         self._servers = servers
+        self._account = kube.act_as(running.token)
         self._shown = ShownTimes(kube)
         self._unused = iter(range(NODES))
         self._peaks: list[float] = []
@@ -116,6 +121,7 @@ class _Run:
         raw_cpu_s = self._cpu_s(os.getpid())
         raw_s = [self._raw()]
         raw_cpu_s = (self._cpu_s(os.getpid()) - raw_cpu_s) / RAW
+        own_s = self._account.at_once(range(RAW), lambda i: self._account.status(i, _own_patch()))
         self._running.start()
         _until(lambda: self._running.writes > 0, "the first write", 120)
         begun, cpu_s = time.monotonic(), self._running.cpu_s()
@@ -148,6 +154,8 @@ class _Run:
                 notes=(
                     f"first sync: {took_s:.0f} s, {NODES / took_s:.0f} Nodes/s, "
                     f"{rival.median / ours.median:.0%} of raw PATCH's rate, {cpu_s:.0f} s of CPU time",
+                    f"first sync: raw PATCH by the bridge's account, under its admission policy: "
+                    f"{1e3 * own_s / RAW:.2f} ms",
                     f"first sync: with the API server, {1e3 * all_cpu_s:.1f} ms of CPU time for each write; raw "
                     f"PATCH: {1e3 * raw_cpu_s:.1f} ms. This ratio does not depend on other programs",
                 ),
@@ -172,13 +180,13 @@ class _Run:
             cpu_s.append(self._running.cpu_s(children=False))
             self._peaks.append(self._running.memory_mib("VmHWM"))
             begun = time.monotonic()
-            mib = sum(self._kube.pages()) / 2**20
+            mib = self._kube.download() / 2**20
             lists.append(time.monotonic() - begun)
         ours = Series(what="bridge, restart until synced", seconds=tuple(seconds))
-        listed = Series(what=f"bare LIST of the {NODES} Nodes, decoded", seconds=tuple(lists))
-        note = (
-            f"restart: {max(cpu_s):.1f} s of CPU time at most; the LIST has {mib:.0f} MiB of JSON"
+        listed = Series(
+            what=f"a process that only reads the LIST of the {NODES} Nodes", seconds=tuple(lists)
         )
+        note = f"restart: {max(cpu_s):.1f} s of CPU time at most; the LIST has {mib:.0f} MiB"
         return [
             Figure(
                 name="bridge", ours=ours, rival=listed, target="at most 3 s",
@@ -314,6 +322,15 @@ def _raw_patch(number: int) -> dict[str, object]:
     row = {"type": "Bench", "status": "True", "reason": "Raw", "message": f"number {number}"}
     rows = [{**row, "type": f"Bench{i}"} for i in range(3)]
     return {"status": {"conditions": rows}, "metadata": {"labels": {"bench": str(number)}}}
+
+
+def _own_patch() -> dict[str, object]:
+    """What the bridge's account may write. The first sync replaces it."""
+    row = {"status": "Unknown", "reason": "Raw", "message": "not seen yet"}
+    return {
+        "status": {"conditions": [{**row, "type": name} for name in ALWAYS]},
+        "metadata": {"labels": {STATE_LABEL: "unknown"}},
+    }
 
 
 def _until(holds: Callable[[], bool], what: str, limit_s: float, pause_s: float = 0.2) -> None:

@@ -13,7 +13,9 @@ from typing import Any
 
 from holdfast.adapters.log import Log
 from holdfast.history.event import DRAINED, RETURNED
+from holdfast.policy.budget import Count, newest
 from holdfast.policy.node_inputs import DrainInputs
+from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
@@ -53,12 +55,13 @@ class DrainController:
         self.slurm_status = SlurmStatus()
         self._load_record()
         self._worker = Worker("slurm", self._open, keep=False)
-        self._inputs = DrainInputs()
+        self._inputs = self._sent = DrainInputs()
         self._done: object = None
-        self._sent = self._inputs
         self._looked = False
         self._pace = Pace(config.agent)
-        self._recount = False
+        self._recounts = False
+        self._count: Count | None = None
+        self._known: tuple[SlurmNode | None, tuple[int, int] | None] = (None, None)
         self._failed_key: object = None
         self._reload = False
         self._next = float("inf")
@@ -184,18 +187,18 @@ class DrainController:
         )
         if not self._looked:
             return True
-        due = now >= self._pace.look_at
+        due = now >= min(self._pace.look_at, self._pace.recount_at)
         return bool(involved) and (due or self._key(inputs) != self._done)
 
     def _key(self, inputs: DrainInputs) -> object:
         """What a step's result depends on. The number of passes is part of it while the node may
-        return to service soon, while the budget has to be counted again, while Holdfast's comment is
-        out of date, and while the disk lacks the record. While a fault stays open, nothing is asked at
+        return to service soon, while Holdfast's comment is out of date, and while the disk lacks the
+        record. While a fault stays open, nothing is asked at
         each pass: ``Pace``.
         """
         outdated = self.slurm_status.commented and not inputs.reportable
         returning = self._drained is not None and inputs.worst is None and not self._pace.waits
-        again = self.unwritten or outdated or returning or self._recount
+        again = self.unwritten or outdated or returning
         return (
             inputs.key,
             inputs.worst is None,
@@ -211,17 +214,19 @@ class DrainController:
     def _start(self, now: float) -> None:
         self._next = float("inf")
         self._sent = self._inputs
+        self._recounts = now >= self._pace.recount_at
         inputs = replace(
             self._inputs,
             test_result=self._return_test.test_result,
             may_comment=self._pace.comment_at(now) <= now,
-            recount=self._recount or not self._looked,
+            recount=self._recounts or not self._looked,
+            count=newest(self._count, self._inputs.count),
         )
         slurm = self._config.cluster.slurm
         self._restore_sent = self._restore
         records = (self._drained, self._restore, self._ended, self._audit.undrained)
         self._worker.ask(
-            (inputs, *records, self._reload),
+            (inputs, *records, *self._known, self._reload),
             deadline_s=slurm.timeout_s * _CALLS,
         )
 
@@ -236,7 +241,7 @@ class DrainController:
         )
 
         def serve(request: Any) -> Iterator[StepResult]:
-            *rest, reload = request
+            *rest, step.known, step.looked, reload = request
             yield step.run(*rest, reload=reload)
 
         return serve
@@ -286,10 +291,14 @@ class DrainController:
         self._returned += tuple(entry.code for entry in outcome.entries if entry.event == RETURNED)
         self._pace.commented(outcome.comments, now)
         status = self._with_record(outcome.slurm_status)
-        self._pace.done(self.slurm_status, status, now)
+        fault_open = self._sent.worst is not None
+        self._pace.done(self.slurm_status, status, now, fault_open=fault_open)
         self.slurm_status = status
-        # Several agents may drain in one second, and the order within it is that of the names.
-        self._recount = any(entry.event == DRAINED for entry in outcome.entries)
+        self._count, self._known = outcome.count, (outcome.node, outcome.looked)
+        if any(entry.event == DRAINED for entry in outcome.entries):
+            self._pace.drained(now, has_room=outcome.has_room)
+        elif self._recounts:
+            self._pace.recount_at = float("inf")
         if outcome.test_reason and self._drained is not None:
             self._return_test.start(self._drained.record.code, outcome.test_reason)
         elif self._drained is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from holdfast.policy.budget import Count
 from holdfast.policy.node_inputs import Move, NodeDecision
 from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
 from holdfast.reason import Reason
@@ -82,6 +83,9 @@ class StepResult:
     ``unwritten``      why the records are not on disk, empty if they are.
     ``comments``       how many times the comment was changed.
     ``comment_waits``  the comment was not changed because it was changed too often lately.
+    ``count``          the newest count of the node table that is known.
+    ``node``           this node before the step. ``looked``: slurmctld's number of changes before that.
+    ``has_room``       the budget had plenty of room after a drain: to count it again is not urgent.
     """
 
     slurm_status: SlurmStatus
@@ -94,6 +98,10 @@ class StepResult:
     unwritten: str = ""
     comments: int = 0
     comment_waits: bool = False
+    count: Count | None = None
+    has_room: bool = False
+    node: SlurmNode | None = None
+    looked: tuple[int, int] | None = None
 
 
 def status_after(

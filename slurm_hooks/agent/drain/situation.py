@@ -13,6 +13,7 @@ from holdfast.policy.ownership import HOOK_REASONS
 from holdfast.policy.return_test import ReservedBy
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
+from slurm_hooks.agent.drain.node_table import Counted
 from slurm_hooks.agent.drain.record import Drained
 from slurm_hooks.settings.sections import BudgetConfig, ReasonStyle
 from slurm_hooks.settings.settings import Settings
@@ -31,10 +32,11 @@ class Situations:
         inputs: DrainInputs,
         drained: Drained | None,
         node: SlurmNode,
-        table: Sequence[SlurmNode] | None,
+        counted: Counted,
         reserved_by: ReservedBy,
     ) -> NodeSituation:
-        """``node``: this node's state. ``table``: all nodes; None: the step asks nothing of the budget."""
+        """``node``: this node's state."""
+        table = counted.table
         limits = self.config.node.budget
         gpus = self.config.node.expected_gpus
         record = drained.demanding(inputs.uuids, gpus) if drained else None
@@ -49,7 +51,7 @@ class Situations:
             now=datetime.now(timezone.utc),
             record=record,
             gpu_recovered=_recovered(inputs, gpu),
-            admission=_admission(self.name, table, limits, code),
+            admission=counted.proof or _admission(self.name, table, limits, code),
             must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
             reserved_by=reserved_by,
         )
@@ -69,7 +71,7 @@ class Situations:
 
 def needs_budget(inputs: DrainInputs, drained: Drained | None, node: SlurmNode) -> bool:
     """May the step drain the node, or withdraw its drain? Only then is the node table read, which costs
-    slurmctld a hundred times as much as one node.
+    slurmctld several times as much as one node.
     """
     if inputs.worst is None:
         return False

@@ -6,9 +6,9 @@ saved before Slurm changes, and after a drain the budget is counted again (rule 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 
@@ -24,7 +24,7 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.drain import return_test
 from slurm_hooks.agent.drain.manual_resume import by_person
 from slurm_hooks.agent.drain.messages import SlurmStatus, StepResult, has_own_comment, status_after
-from slurm_hooks.agent.drain.node_table import NodeTable
+from slurm_hooks.agent.drain.node_table import Counted, NodeTable
 from slurm_hooks.agent.drain.record import Drained, Records, reopened
 from slurm_hooks.agent.drain.return_test import HoldfastReservation
 from slurm_hooks.agent.drain.situation import Situations, needs_budget, without_hook_drain
@@ -44,6 +44,11 @@ class Step:
     boot_id: str
     config: Settings
     records: Records
+    known: SlurmNode | None = None
+    """This node from an earlier step."""
+    looked: tuple[int, int] | None = None
+    """The number of changes of nodes (and since when it counts) before that step."""
+    _table: NodeTable = field(init=False)
     _writes: SlurmWrites = field(init=False)
     _reserved: HoldfastReservation | None = field(default=None, init=False)
 
@@ -64,6 +69,9 @@ class Step:
         accounting has not reported on yet. ``reload``: the last step
         gave no result, so what it wrote to the records is read from the disk after all."""
         undrained = None
+        self._table = NodeTable(
+            self.slurm, self.name, self.config.node.budget, inputs.count, self.known
+        )
         if reload:
             drained, _ = self.records.load()
             ended = self.records.load_ended()
@@ -77,14 +85,30 @@ class Step:
             asked=asked,
         )
         self.records.settle()
-        if drained is not None:
+        looked = self._changes() if drained is not None and inputs.worst is not None else None
+        node = self.known if self._is_unchanged(looked) and not (reload or restore) else None
+        if drained is not None and node is None:
             # Before the node is read: if slurmctld restarts in between, the earlier start time counts.
             with suppress(CommandError):  # needed only if the drain is gone
                 self._writes.slurmctld_at = self.slurm.slurmctld_at()
-        return self._writes.in_result(self._run(inputs, drained, restore))
+        node = node or self._table.read()
+        result = self._run(inputs, drained, restore, node)
+        return replace(self._writes.in_result(result), node=node, looked=looked)
 
-    def _run(self, inputs: DrainInputs, drained: Drained | None, restore: str) -> StepResult:
-        node = self._table.read()
+    def _changes(self) -> tuple[int, int] | None:
+        with suppress(CommandError):
+            found = self.slurm.node_changes()
+            return found.counted_since, found.changes
+        return None
+
+    def _is_unchanged(self, looked: tuple[int, int] | None) -> bool:
+        """Has nobody changed any node since the last step, and has slurmctld not restarted? Then this node's
+        row need not be read: while a fault stays open, only other users can change it."""
+        return looked is not None and looked == self.looked
+
+    def _run(
+        self, inputs: DrainInputs, drained: Drained | None, restore: str, node: SlurmNode
+    ) -> StepResult:
         if restore and (not node.drained_flag or (drained and is_own_drain(drained.record, node))):
             return StepResult(slurm_status=self._restore(restore))
         drained = self._reappeared(node, drained)
@@ -93,17 +117,19 @@ class Step:
         if drained is not None and ended and self._reserved is None:
             if self._by_person(drained):
                 return self._acknowledge(drained, node)
-            again = self._drain_again(inputs, drained, node, self._table.all_nodes())
+            table = Counted(table=self._table.all_nodes())
+            again = self._drain_again(inputs, drained, node, table)
             return StepResult(slurm_status=again)
-        table = self._table.all_nodes() if needs_budget(inputs, drained, node) else None
-        decision = self._decide(inputs, drained, node, table)
+        decision = self._decide(inputs, drained, node, self._counted(inputs, drained, node))
         slurm_status = self._apply(decision, inputs, drained, node)
         test_reason = drained.record.reason if drained and decision.move is Move.TEST else ""
         return StepResult(slurm_status=slurm_status, test_reason=test_reason)
 
-    @property
-    def _table(self) -> NodeTable:
-        return NodeTable(self.slurm, self.name)
+    def _counted(self, inputs: DrainInputs, drained: Drained | None, node: SlurmNode) -> Counted:
+        if inputs.worst is None or not needs_budget(inputs, drained, node):
+            return Counted()
+        exact = inputs.recount or without_hook_drain(node).drained_flag
+        return self._table.counted(inputs.worst.code, exact=exact)
 
     def _by_person(self, drained: Drained) -> bool:
         slurmctld_at = self._writes.slurmctld_at
@@ -118,20 +144,20 @@ class Step:
         inputs: DrainInputs,
         drained: Drained | None,
         node: SlurmNode,
-        table: Sequence[SlurmNode] | None,
+        counted: Counted,
     ) -> NodeDecision:
-        return decide(self._situation(inputs, drained, node, table))
+        return decide(self._situation(inputs, drained, node, counted))
 
     def _situation(
         self,
         inputs: DrainInputs,
         drained: Drained | None,
         node: SlurmNode,
-        table: Sequence[SlurmNode] | None,
+        counted: Counted,
     ) -> NodeSituation:
         situations = Situations(self.name, self.boot_id, self.config)
         reserved_by = self._reserved.reserved_by if self._reserved else ReservedBy.NOBODY
-        return situations.of(inputs, drained, node, table, reserved_by)
+        return situations.of(inputs, drained, node, counted, reserved_by)
 
     # --- carrying out a decision ---------------------------------------------------------------
 
@@ -207,10 +233,10 @@ class Step:
         return self._write_drain(decision, inputs, node, drained, "drained")
 
     def _drain_again(
-        self, inputs: DrainInputs, drained: Drained, node: SlurmNode, table: Sequence[SlurmNode]
+        self, inputs: DrainInputs, drained: Drained, node: SlurmNode, counted: Counted
     ) -> SlurmStatus:
         """slurmctld restarted without Holdfast's drain: decision 026."""
-        situation = self._situation(inputs, drained, node, table)
+        situation = self._situation(inputs, drained, node, counted)
         decision = drain_lost(situation)
         if decision.move is not Move.DRAIN:
             return self._apply(decision, inputs, drained, node)
@@ -242,11 +268,13 @@ class Step:
             raise Unavailable(["scontrol"], "the node was drained by someone else in the meantime")
         self.slurm.drain([self.name], decision.reason)
         self._writes.note(drained, f"{text}: {decision.reason}", DRAINED)
-        table = self._table.all_nodes()
-        node = self._table.this_node(table)
-        again = self._decide(inputs, drained, node, table)
-        if again.move is Move.WITHDRAW:
-            return self._apply(again, inputs, drained, node)
+        counted = self._table.counted(drained.record.code)
+        self._writes.has_room = counted.table is None
+        if counted.table is not None:
+            node = self._table.this_node(counted.table)
+            again = self._decide(inputs, drained, node, counted)
+            if again.move is Move.WITHDRAW:
+                return self._apply(again, inputs, drained, node)
         seen = self._table.read()
         if seen.drained_flag and seen.reason == decision.reason:
             self._writes.confirm(drained, seen)

@@ -40,6 +40,7 @@ class SlurmWrites:
     entries: list[AuditEntry] = field(default_factory=list)
     comments: int = 0
     comment_waits: bool = False
+    has_room: bool = False
 
     def in_result(self, result: StepResult) -> StepResult:
         """The result with what was written, and the records after it."""
@@ -52,6 +53,8 @@ class SlurmWrites:
             unwritten=self.records.problem,
             comments=self.comments,
             comment_waits=self.comment_waits,
+            count=self.table.count,
+            has_room=self.has_room,
         )
 
     def undrain(self, node: SlurmNode) -> None:

@@ -13,6 +13,7 @@ from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.kill_switch_files import NODE_DEATH as CHECK
 from holdfast.history.event import CLOSED, OPENED
 from holdfast.policy.budget import NODE_DEATH as CODE
+from holdfast.policy.budget import Count
 from holdfast.policy.node_death.heartbeat import Death, Round
 from holdfast.policy.node_death.watch import HURRY_S, INTERVAL_S, Watch
 from holdfast.policy.ownership import Undrained
@@ -27,7 +28,7 @@ from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
 
-_TABLE_S = 6 * 3600.0
+TABLE_S = 12 * 3600.0
 """Between two reads of the node table, when nothing indicates that it changed: of 10,000 agents these cost
 slurmctld less than 1 % of a core."""
 _TABLE_SOON_S = (60.0, 300.0)
@@ -74,6 +75,8 @@ class NodeDeath:
         self._checks: list[float] = []
         self._strangers_at, self._strangers_s = 0.0, _TABLE_SOON_S[1]
         self._table_at = self._next = NEVER
+        self.count: Count | None = None
+        """Of the last table: how many nodes are out of service."""
         if settings.mode is not NodeDeathMode.OFF:
             now = time.monotonic()
             self._table_at = self._next = now
@@ -177,7 +180,7 @@ class NodeDeath:
             self._strangers_at = now + self._strangers_s
             # A node that was removed from slurm.conf and still runs its agent would cost a
             # request each minute.
-            self._strangers_s = min(2 * self._strangers_s, _TABLE_S)
+            self._strangers_s = min(2 * self._strangers_s, TABLE_S)
             self._read_table_by(now + random.uniform(*_TABLE_SOON_S))
         self._deaths += done.dead
 
@@ -198,7 +201,7 @@ class NodeDeath:
         elif now >= self._table_at:
             # Spread, because agents that started together would all ask slurmctld in the same
             # second.
-            self._table_at = now + _TABLE_S * random.uniform(0.75, 1)
+            self._table_at = now + TABLE_S * random.uniform(0.75, 1)
             self._send("table", None, _DEADLINE_S)
         elif now >= self._jobs_at:
             self._jobs_at = NEVER
@@ -281,7 +284,7 @@ class NodeDeath:
             self._look_again(now)
 
     def _take_table(self, table: Table) -> None:
-        self._problem = ""
+        self._problem, self.count = "", table.count
         for line in table.missing:
             log.warning("no address of a neighbour", why=line)
         self._addresses = table.addresses

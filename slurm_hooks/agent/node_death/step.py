@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from holdfast.errors import CommandError, Refused
 from holdfast.node_states import NOT_DEFINED
+from holdfast.policy.budget import Count
 from holdfast.policy.node_death import in_slurm
 from holdfast.policy.node_death.heartbeat import Death
 from holdfast.policy.node_death.ring import EXCHANGE, neighbours, ring
@@ -32,11 +33,13 @@ _PENDING = "PENDING"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The names of all nodes; address and slurmd's port of the neighbours. ``missing``: those without."""
+    """The names of all nodes; address and slurmd's port of the neighbours. ``missing``: those without. ``count``:
+    how many nodes are out of service."""
 
     names: tuple[SlurmName, ...]
     addresses: dict[SlurmName, tuple[str, int]]
     missing: tuple[str, ...] = ()
+    count: Count | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +71,22 @@ class Step:
 
     def table(self) -> Table:
         """Raises ``CommandError`` if Slurm does not answer."""
+        before = self._slurm.node_changes()
         found = self._slurm.nodes_fast()
         names = ring(node.name for node in found if not node.states & NOT_DEFINED)
         addresses: dict[SlurmName, tuple[str, int]] = {}
         missing = []
-        for name in neighbours(ring([*names, self._node]), self._node, EXCHANGE):
-            (node,) = self._slurm.nodes([name])
+        near = neighbours(ring([*names, self._node]), self._node, EXCHANGE)
+        rows = {node.name: node for node in self._slurm.nodes_in_full(near)} if near else {}
+        for name, node in rows.items():
             try:
                 address = _resolved(node.address or name)
             except OSError as error:
                 missing.append(f"{name} ({node.address}): {error.strerror or error}")
             else:
                 addresses[name] = (address, node.port or _SLURMD_PORT)
-        return Table(names=names, addresses=addresses, missing=tuple(missing))
+        count = Count.of(found, before.changes, before.counted_since)
+        return Table(names=names, addresses=addresses, missing=tuple(missing), count=count)
 
     def set_down(self, death: Death, address: str) -> Outcome:
         """Set the node DOWN, if its state in Slurm, the budget and the mode allow it.
@@ -145,7 +151,7 @@ class Step:
 
         Raises ``CommandError``.
         """
-        (node,) = self._slurm.nodes([self._node])
+        node = self._slurm.node_state(self._node) or self._slurm.nodes([self._node])[0]
         if not self._is_own(node):
             return None
         before = self._slurm.node_changes()

@@ -10,12 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.policy.budget import (
+    SPARE,
     Admission,
+    Count,
     admit,
     allowed,
     allowed_by_users,
     is_by_users,
     is_charged,
+    newest,
     withdrawals,
 )
 from holdfast.slurm.client import SlurmNode
@@ -238,3 +241,66 @@ def test_agents_that_all_drain_at_once_settle_within_it(
     assert withdrawals(settled, budget) == ()
     humans = [row.reason for row in table if row.reason in (HUMAN, CORDON)]
     assert [row.reason for row in settled if row.reason in (HUMAN, CORDON)] == humans
+
+
+# --- a count that is proven to hold
+
+LARGE = Budget(max_share=0.5)  # of 400 nodes: 200
+
+
+def counted(out: int, full: int = 0) -> Count:
+    table = [node(i, OURS if i < out else FULL if i < out + full else "") for i in range(400)]
+    return Count.of(table, changes=1000, since=7)
+
+
+def test_a_count_is_of_the_nodes_that_holdfast_took_out() -> None:
+    found = counted(3, 2)
+    assert (found.total, found.out, found.by_users) == (400, 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("out", "later", "code", "admitted"),
+    [
+        (0, 0, "XID79", True),
+        (99, 0, "XID79", True),
+        (100, 0, "XID79", False),
+        (0, 99, "XID79", True),
+        (0, 100, "XID79", False),
+        (50, 50, "XID79", False),
+        (0, 0, "DISK_FULL", False),  # the users' part is 100
+    ],
+)
+def test_few_changes_since_the_last_count_prove_that_the_budget_has_room(
+    out: int, later: int, code: str, admitted: bool
+) -> None:
+    found = counted(out).admits(1000 + later, 7, LARGE, code)
+    assert (found is not None) == admitted
+    assert found is None or found.admitted
+
+
+def test_a_slurmctld_that_counts_from_the_start_proves_nothing() -> None:
+    assert counted(0).admits(1000, 8, LARGE, "XID79") is None
+    assert counted(0).admits(999, 7, LARGE, "XID79") is None
+
+
+@given(st.integers(0, 250), st.integers(0, 250), st.sampled_from(["XID79", "DISK_FULL"]))
+def test_what_is_proven_is_what_a_count_would_say(out: int, later: int, code: str) -> None:
+    """Each change since then may have taken a node out."""
+    proof = counted(out).admits(1000 + later, 7, LARGE, code)
+    now = [node(i, OURS if i < out else FULL if i < out + later else "") for i in range(400)]
+    if proof is not None:
+        assert admit(SlurmName("worker-399"), now, LARGE, code).admitted
+
+
+def test_only_a_large_budget_can_be_proven_to_have_room() -> None:
+    assert counted(0).may_prove(LARGE)
+    assert not counted(0).may_prove(Budget(max_nodes=SPARE, max_share=0))
+
+
+def test_the_newest_count_is_kept() -> None:
+    old, new = counted(1), replace(counted(2), changes=1001)
+    next_day = replace(counted(3), since=8, changes=0)
+    assert newest(old, new) == newest(new, old) == new
+    assert newest(None, new) == new
+    assert newest(new, next_day) == next_day
+    assert newest(None, None) is None

@@ -176,7 +176,7 @@ def test_every_condition_of_ours_is_in_the_policy() -> None:
     (conditions,) = (
         one["expression"]
         for one in policy()["validations"]
-        if "conditions.filter" in one["expression"]
+        if "variables.conditions" in one["expression"]
     )
     assert all(f"'{kind}'" in conditions for kind in CONDITIONS)
 

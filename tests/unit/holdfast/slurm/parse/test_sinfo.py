@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.slurm.parse.sinfo import GroupedNodes
+from holdfast.slurm.parse.sinfo import GroupedNodes, one
 from holdfast.slurm.parse.values import FIELD, RECORD, ParseError
 from holdfast.vocabulary import SlurmName
 
@@ -42,3 +42,23 @@ def test_a_node_twice_is_an_error_also_in_a_group_that_is_known() -> None:
     with pytest.raises(ParseError, match="twice"):
         reader.read(IDLE + record("DOWN", "Not responding", "w-3"))
     assert len(reader.read(IDLE)) == 8
+
+
+def row(reason: str = "holdfast:XID79: x", comment: str = "(null)", name: str = "w-3") -> str:
+    fields = ("MIXED+DRAIN", reason, "root", "1763640000", comment, "hf-test", name)
+    return FIELD.join(fields) + RECORD + "\n"
+
+
+def test_one_node_has_its_reservation_too() -> None:
+    node = one(row(comment="ask Bob"))
+    assert node is not None
+    assert (node.name, node.reservation, node.comment) == ("w-3", "hf-test", "ask Bob")
+    assert (node.drained_flag, node.reason, node.reason_user) == (True, "holdfast:XID79: x", "root")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", row() + row(name="w-4"), row(comment=f"a{FIELD}b"), row(name="w-[3-4]"), "no such node"],
+)
+def test_what_is_not_exactly_one_node_is_none(text: str) -> None:
+    assert one(text) is None

@@ -42,6 +42,9 @@ class FakeSlurm:
     before_drain: list[str] = field(default_factory=list)
     kept: list[Reservation] = field(default_factory=list)
     in_use: int = 0
+    rows: int = 0
+    """How often one node was read from sinfo, which costs slurmctld little."""
+    hidden: bool = False
 
     def add(self, *names: str) -> None:
         for name in names:
@@ -61,6 +64,12 @@ class FakeSlurm:
     def nodes_fast(self) -> list[SlurmNode]:
         self._ask()
         return [replace(node, instance_id="") for node in self.table.values()]
+
+    def node_state(self, name: SlurmName) -> SlurmNode | None:
+        """As sinfo has it; None in no partition."""
+        self._ask()
+        self.rows += 1
+        return None if self.hidden else replace(self.table[name], instance_id="")
 
     def drain(self, names: list[SlurmName], reason: str, user: str = "root") -> None:
         self._ask()

@@ -12,6 +12,7 @@ import pytest
 from holdfast.config.schema import ClusterConfig, PathsConfig
 from holdfast.findings import Finding, Verdict
 from holdfast.history.event import DRAINED
+from holdfast.policy.budget import Count
 from holdfast.policy.node_inputs import DrainInputs
 from holdfast.vocabulary import Action, Mode, Severity, SlurmName
 from slurm_hooks.agent.drain.controller import DrainController
@@ -108,15 +109,16 @@ def asked(
     return at
 
 
-def test_while_a_fault_stays_open_slurm_is_asked_every_third_pass(
+def test_while_a_fault_stays_open_slurm_is_asked_less_and_less(
     controller: DrainController, requests: Requests
 ) -> None:
     """A node whose fault stayed open asked for the whole node table at each pass."""
-    at = asked(controller, requests, SlurmStatus(action="drain", drained=True), 60)
+    at = asked(controller, requests, SlurmStatus(action="drain", drained=True), 200)
     assert at[0] == 1
     pauses = [later - first for first, later in pairwise(at)]
-    assert len(at) > 5
-    assert all(3 <= pause <= 4 for pause in pauses)
+    assert 3 <= pauses[0] <= 4
+    assert len(at) < 25
+    assert all(9 <= pause <= 16 for pause in pauses[3:])
 
 
 def test_a_node_over_the_budget_asks_less_and_less(
@@ -175,3 +177,31 @@ def test_after_a_drain_the_budget_is_counted_once_more(
         requests.answer = Answer(items=(StepResult(slurm_status=drained),))
         controller.turn(number * 10.0 + 1)
     assert recounts == [True, True]
+
+
+def test_a_drain_with_plenty_of_room_is_counted_once_more_within_a_minute(
+    controller: DrainController, requests: Requests
+) -> None:
+    """Of 1,000 agents that drained together, not all at the next pass."""
+    controller.consider(FAULT, 0.0)
+    drained = SlurmStatus(action="drain", drained=True)
+    entry = AuditEntry(text="drained", event=DRAINED)
+    count = Count(total=10_000, out=3, by_users=0, changes=9, since=1)
+    result = StepResult(slurm_status=drained, entries=(entry,), has_room=True, count=count)
+    requests.answer = Answer(items=(result,))
+    controller.turn(1.0)
+    recounts = []
+    for number in range(1, 11):
+        controller.consider(replace(FAULT, passes=number), number * 10.0)
+        requests.answer = Answer(items=(StepResult(slurm_status=drained, count=count),))
+        controller.turn(number * 10.0 + 1)
+    recounts = [inputs.recount for inputs, *_ in requests.sent[1:]]
+    assert recounts.count(True) == 1
+    assert requests.sent[-1][0].count == count
+    waits = []
+    for _ in range(200):
+        pace = Pace(AgentConfig())
+        pace.drained(0.0, has_room=True)
+        waits.append(pace.recount_at)
+    assert min(waits) < 10
+    assert 50 < max(waits) < 65

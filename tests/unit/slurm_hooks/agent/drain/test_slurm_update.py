@@ -9,11 +9,14 @@ from datetime import datetime, timezone
 import pytest
 
 from holdfast.errors import Unavailable
+from holdfast.policy.budget import Count
 from holdfast.policy.flap_damping import Return
+from holdfast.policy.node_inputs import DrainInputs
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import Action, Mode, SlurmName
 from slurm_hooks.agent.drain import record as records
 from slurm_hooks.agent.drain.record import Drained, Records
+from slurm_hooks.settings.sections import BudgetConfig
 from tests.unit.slurm_hooks.agent.drain.fake_slurm import (
     BOOT,
     ME,
@@ -292,6 +295,73 @@ def test_the_node_table_is_read_to_drain_and_not_while_the_fault_stays(
     assert len(tables) == 3
 
 
+@pytest.fixture
+def tables(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each read of the node table, of a cluster whose budget is 150 nodes."""
+    found: list[int] = []
+    every = bench.slurm.nodes_fast
+
+    def counted() -> list[SlurmNode]:
+        found.append(1)
+        return every()
+
+    monkeypatch.setattr(bench.slurm, "nodes_fast", counted)
+    node = replace(bench.config.node, budget=BudgetConfig(max_nodes=150, max_share=0))
+    bench.config = replace(bench.config, node=node)
+    return found
+
+
+def known(bench: Bench, out: int = 0, since: int = 1) -> DrainInputs:
+    changes = bench.slurm.node_changes().changes
+    count = Count(total=10_000, out=out, by_users=0, changes=changes, since=since)
+    return replace(fault(), count=count)
+
+
+def test_a_drain_with_plenty_of_room_reads_no_table(bench: Bench, tables: list[int]) -> None:
+    """1,000 drains in one second read it 2,000 times: 30 s of slurmctld's time."""
+    outcome = bench.run(known(bench))
+    assert bench.slurm.mine.drained_flag
+    assert outcome.slurm_status.action == "drain"
+    assert outcome.has_room
+    assert not tables
+    drained, _ = records.load(bench.path)
+    assert drained is not None
+    assert drained.record.at == bench.slurm.mine.reason_at
+    bench.run(replace(known(bench), recount=True))
+    assert len(tables) == 1, "the later count is exact"
+
+
+def test_changes_since_the_last_count_that_may_have_spent_the_budget_are_counted(
+    bench: Bench, tables: list[int]
+) -> None:
+    inputs = known(bench, out=49)
+    bench.slurm.writes.append("another node's comment")
+    outcome = bench.run(inputs)
+    assert bench.slurm.mine.drained_flag
+    assert len(tables) == 1, "by that count there is plenty of room after the drain too"
+    assert outcome.count is not None
+    assert outcome.count.total == len(bench.slurm.table)
+
+
+def test_drains_of_others_at_the_same_time_are_counted_after_the_drain(
+    bench: Bench, tables: list[int]
+) -> None:
+    node = replace(bench.config.node, budget=BudgetConfig(max_nodes=101, max_share=0))
+    bench.config = replace(bench.config, node=node)
+    bench.slurm.before_drain = ["worker-0"]
+    outcome = bench.run(known(bench))
+    assert outcome.slurm_status.drained
+    assert not outcome.has_room
+    assert len(tables) == 1
+
+
+def test_a_slurmctld_that_has_restarted_is_counted_anew(bench: Bench, tables: list[int]) -> None:
+    outcome = bench.run(known(bench, since=0))
+    assert bench.slurm.mine.drained_flag
+    assert len(tables) == 1
+    assert outcome.has_room, "proven by the new count"
+
+
 def test_of_two_drains_in_one_second_the_recount_withdraws_the_surplus(bench: Bench) -> None:
     """The other one's drain came after this agent's count, in the same second, with an earlier name."""
     bench.run(fault())
@@ -301,3 +371,42 @@ def test_of_two_drains_in_one_second_the_recount_withdraws_the_surplus(bench: Be
     assert bench.slurm.mine.drained_flag
     bench.run(replace(fault(), recount=True))
     assert not bench.slurm.mine.drained_flag
+
+
+def test_a_node_that_is_known_is_read_at_little_cost(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """scontrol asks slurmctld for all nodes and prints one: 12 ms of 10,000 nodes."""
+    first = bench.run(fault())
+    assert first.node is not None
+    assert first.node.instance_id == "i-worker-1"
+    step = bench.step()
+    step.known = first.node
+    monkeypatch.setattr(bench.slurm, "nodes", None)
+    drained, _ = bench.records.load()
+    again = step.run(replace(fault(), passes=1), drained)
+    assert again.slurm_status.action == "drain"
+    assert again.node is not None
+    assert again.node.instance_id == "i-worker-1", "as it was read before"
+    assert bench.slurm.rows == 1
+
+
+def test_a_known_node_in_no_partition_is_read_in_full(bench: Bench) -> None:
+    bench.slurm.hidden = True
+    step = bench.step()
+    step.known = bench.slurm.mine
+    assert step.run(fault(), None).slurm_status.drained
+
+
+def test_while_nobody_changes_any_node_the_own_one_is_not_read(bench: Bench) -> None:
+    bench.run(fault())
+    drained, _ = bench.records.load()
+    first = bench.step().run(fault(), drained)
+    step = bench.step()
+    step.known, step.looked = first.node, first.looked
+    assert step.run(fault(), drained).slurm_status.action == "drain"
+    assert bench.slurm.rows == 0
+    bench.slurm.undrain([ME])
+    again = step.run(fault(), drained)
+    assert bench.slurm.rows == 1
+    assert not again.slurm_status.drained, "another user's change is seen"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Refused, Unavailable
+from holdfast.policy.budget import Count
 from holdfast.policy.node_death.heartbeat import Death
 from holdfast.policy.ownership import PastDrain, Undrained
 from holdfast.slurm.client import RunningJob, SlurmJob, SlurmNode
@@ -48,6 +49,15 @@ class Slurm:
 
     def nodes_fast(self) -> list[SlurmNode]:
         return [self.node]
+
+    def nodes_in_full(self, names: Sequence[SlurmName]) -> list[SlurmNode]:
+        assert names
+        return [self.node]
+
+    def node_state(self, name: SlurmName) -> SlurmNode | None:
+        assert name
+        time.sleep(self.slow_s)
+        return self.node
 
     def running_jobs(self, name: SlurmName) -> list[RunningJob]:
         self.node = self.meanwhile or self.node
@@ -104,6 +114,19 @@ def made(slurm: Slurm, *, act: bool = True, me: SlurmName = ME) -> Step:
 
 def idle(address: str = "127.0.0.2") -> SlurmNode:
     return SlurmNode(name=X, states=frozenset({NodeState.IDLE}), address=address)
+
+
+def test_the_table_of_neighbours_also_says_how_many_nodes_are_out() -> None:
+    """A later number of changes then proves that the budget has room, without the table."""
+    out = SlurmNode(
+        name=X,
+        states=frozenset({NodeState.DRAIN}),
+        reason="holdfast:XID79: GPU 3",
+        address="127.0.0.2",
+    )
+    slurm = Slurm(out)
+    slurm.changes = 12
+    assert made(slurm).table().count == Count(total=1, out=1, by_users=0, changes=12, since=0)
 
 
 def test_it_is_set_down_and_the_jobs_of_its_batch_host_are_known() -> None:

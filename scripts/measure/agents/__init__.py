@@ -1,0 +1,1 @@
+"""The benchmark of slurmctld under ten thousand agents."""
