@@ -451,7 +451,7 @@ def test_unreadable_processes_are_not_reported_as_none(
 ) -> None:
     from slurm_hooks.agent.job_runs import processes
 
-    def broken(_procfs: Path) -> Iterator[object]:
+    def broken(*_: object) -> Iterator[object]:
         raise OSError(5, "Input/output error")
         yield
 
