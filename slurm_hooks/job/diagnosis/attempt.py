@@ -17,7 +17,7 @@ from slurm_hooks.job.diagnosis.lines.clock import comparable
 from slurm_hooks.job.diagnosis.lines.launcher_lines import is_confirmed
 from slurm_hooks.job.diagnosis.lines.line import Cause, Diagnosis
 from slurm_hooks.job.diagnosis.lines.places import Places, hosts_of
-from slurm_hooks.job.signatures import Kind, Suspect, Weight
+from slurm_hooks.job.signatures import TASK_FAILED, Kind, Suspect, Weight
 
 _KEPT_OF_EACH = 8
 """A log may hold a million lines of one code. The first ones are enough."""
@@ -50,7 +50,8 @@ class Hit:
     @property
     def may_pass(self) -> bool:
         """False for what ended the job whatever was printed later."""
-        return self.cause.signature.kind is not Kind.SCHEDULER
+        row = self.cause.signature
+        return row.may_pass and (row.code != TASK_FAILED or self.steps == 0)
 
 
 class Attempt:
@@ -115,6 +116,15 @@ class Attempt:
     def finished(self) -> None:
         """The training printed that it is done."""
         self._drop(0)
+
+    def ended_well(self) -> None:
+        """The job's script printed that it ended without errors. Many scripts print that in any case, so only
+        lines that need not be fatal are dropped."""
+        self._hits = [
+            hit
+            for hit in self._hits
+            if hit.weight >= Weight.FATAL.value or hit.cause.signature.kind is Kind.SCHEDULER
+        ]
 
     def _drop(self, steps: int) -> None:
         """Drops the lines that so many steps have followed."""

@@ -23,6 +23,7 @@ __all__ = ["CLASS_OF", "RETRY_OF", "Cause", "Diagnosis", "Engine", "LogLine", "d
 
 _TRUSTED_CLOCK = timedelta(minutes=2)
 _DONE = "P00"
+_WELL = "P07"
 
 
 class Engine:
@@ -101,6 +102,8 @@ class Engine:
         for output in self._outputs.values():
             if row.code == _DONE:
                 output.attempt.finished()
+            elif row.code == _WELL:
+                output.attempt.ended_well()
             else:
                 output.attempt.progressed(step)
 

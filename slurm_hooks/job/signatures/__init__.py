@@ -17,9 +17,16 @@ from slurm_hooks.job.signatures import (
     resources,
     scheduler,
 )
-from slurm_hooks.job.signatures.row import Kind, Retry, Signature, Suspect, Weight
+from slurm_hooks.job.signatures.row import (
+    TASK_FAILED,
+    Kind,
+    Retry,
+    Signature,
+    Suspect,
+    Weight,
+)
 
-__all__ = ["SIGNATURES", "Kind", "Retry", "Signature", "Suspect", "Weight"]
+__all__ = ["SIGNATURES", "TASK_FAILED", "Kind", "Retry", "Signature", "Suspect", "Weight"]
 
 SIGNATURES: tuple[Signature, ...] = (
     *kernel.ROWS,

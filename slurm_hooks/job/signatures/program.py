@@ -19,11 +19,12 @@ ROWS: tuple[Signature, ...] = (
         Kind.ENVIRONMENT,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"^(?!.*NCCL INFO).*?(?:cannot open shared object file|ImportError: .*(?:undefined symbol|GLIBC)|versi"
+        r"^(?!.*(?:NCCL INFO|/(?:\.\w{0,6}rc|\.\w{0,6}profile|bashrc|profile|profile\.d/[\w.-]{1,60}): line \d))"
+        r".*?(?:cannot open shared object file|ImportError: .*(?:undefined symbol|GLIBC)|versi"
         r"on `(?:GLIBC|CXXABI)\S* not found|error while loading shared libraries|\bcomma"
         r"nd not found\b|No such file or directory: .*python|Lmod has detected the follo"
         r"wing error|EnvironmentNameNotFound|Could not find conda environment|CondaError"
-        r"|module: not found)",
+        r"|module: not found|CommandNotFoundError: Your shell)",
         Weight.POSSIBLE,
     ),
     Signature(
@@ -83,7 +84,8 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.NOT_AT_ALL,
         AT_START + r"(?:ModuleNotFoundError|ImportError|SyntaxError|IndentationError|TabError)\b(?:"
-        r":|$)|^(?:\d+:\s*)?(?:/\S*/)?python[\d.]*: No module named ",
+        r":|$)|^(?:\d+:\s*)?(?:/\S*/)?python[\d.]*: No module named |(?:slurm_script|\.sh"
+        r"|\b(?:ba|da|k|z)?sh): line \d+: syntax error",
     ),
     Signature(
         "F01",

@@ -13,6 +13,9 @@ AT_START = (
 """The beginning of a line, after what tells the rank or the host: ``[rank3]:``, ``12:``, ``worker-1:``."""
 
 
+TASK_FAILED = "L05"
+
+
 class Kind(Enum):
     """What failed. ``CASCADE`` is a consequence, never a cause; ``PROGRESS`` and ``PLACE`` are no
     failure."""
@@ -99,3 +102,9 @@ class Signature:
     pattern: str
     weight: Weight = Weight.FATAL
     general: bool = False
+
+    @property
+    def may_pass(self) -> bool:
+        """False if training that goes on does not show that the line was harmless. A task can fail in an
+        earlier step of the job than that which trains."""
+        return self.kind is not Kind.SCHEDULER or self.code == TASK_FAILED

@@ -157,4 +157,24 @@ ROWS: tuple[Signature, ...] = (
         r"?)|^\s*(?P<n>\d+/\d+) \[[=>.]+",
         Weight.NONE,
     ),
+    Signature(
+        "P06",
+        Kind.PROGRESS,
+        Suspect.NO,
+        Retry.UNDECIDED,
+        r'(?i)"(?:\w{1,20}_)?(?:epoch|step|iter|iteration|batch|sample)s?_(?:num|number|'
+        r'idx|index|count)" ?: ?(?P<step>\d+)',
+        Weight.NONE,
+    ),
+    Signature(
+        "P07",
+        Kind.PROGRESS,
+        Suspect.NO,
+        Retry.UNDECIDED,
+        r"(?i)\b(?:job|run|script|program|workflow|pipeline|simulation)(?:(?! not\b| nev"
+        r"er\b| \S{0,20}n't) \S{1,40}){0,3} (?:(?:exited|finished|completed|ended|termi"
+        r"nated) (?:successfully|without (?:any )?errors?)|successfully (?:finished|comp"
+        r"leted))\b",
+        Weight.NONE,
+    ),
 )

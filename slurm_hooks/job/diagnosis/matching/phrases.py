@@ -212,8 +212,8 @@ NEEDS: dict[str, str] = {
         "valueerror|zerodivisionerror"
     ),
     "U02": (
-        " not found| shared libraries|cannot open shared|conda environment|condaerror|"
-        "environmentnamenotfound|file or directory|importerror:|lmod has detected"
+        " not found| shared libraries|cannot open shared|commandnotfounderror|conda environment|"
+        "condaerror|environmentnamenotfound|file or directory|importerror:|lmod has detected"
     ),
     "U03": (
         "configattributeerror|could not override|error: |flags._exceptions|"
@@ -233,7 +233,7 @@ NEEDS: dict[str, str] = {
     ),
     "U07": "'t find '__main__|0: cannot open|: can't open file|: no such file or|error: execve():",
     "U08": (
-        ": no module named|importerror|indentationerror|modulenotfounderror|syntaxerror|taberror"
+        ": no module named|: syntax error|importerror|indentationerror|modulenotfounderror|syntaxerror|taberror"
     ),
     "F01": (
         "' returned nan|: found inf|: found nan|contain inf|contain nan|contains inf|"
@@ -319,12 +319,17 @@ PROGRESS: dict[str, tuple[str, ...]] = {
     "P03": ("step", "iter", "batch", "'epoch':"),
     "P04": ("%|",),
     "P05": ("epoch", " [=", " [>", " [."),
+    "P06": ("epoch", "step", "iter", "batch", "sample"),
+    "P07": ("success", "without"),
 }
 """Signature of progress → its words in lower case: each line that matches it contains one of them."""
 
 PROGRESS_WORDS = tuple(
     word.encode()
-    for word in ("step", "iter", "epoch", "batch", "train", "checkpoint", "%|", " [=", " [>", " [.")
+    for word in (
+        *("step", "iter", "epoch", "batch", "sample", "train", "checkpoint"),
+        *("success", "without", "%|", " [=", " [>", " [."),
+    )
 )
 """Each of these words contains one of them."""
 

@@ -22,7 +22,7 @@ from slurm_hooks.job.diagnosis.lines.source_code import is_source
 from slurm_hooks.job.diagnosis.matching.match import failure_in, first_row, progress_in
 from slurm_hooks.job.diagnosis.matching.phrases import NUMBERED, PROGRESS_WORDS, phrases
 from slurm_hooks.job.diagnosis.matching.windows import Finder
-from slurm_hooks.job.signatures import Kind, Signature, Weight
+from slurm_hooks.job.signatures import Signature, Weight
 
 _BLOCK_BYTES = 32 << 10
 """The copies of a block of this size stay in the processor's cache."""
@@ -174,7 +174,7 @@ class Scanner:
         text, before = line.decode("utf-8", "replace"), self._before(block, begin)
         if is_source(text, before):
             return
-        if not wants() and row.weight is not Weight.NONE and row.kind is not Kind.SCHEDULER:
+        if not wants() and row.weight is not Weight.NONE and row.may_pass:
             yield from self._steps_of(before)
         yield Found(number, text, row, before)
 
