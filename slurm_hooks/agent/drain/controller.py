@@ -106,9 +106,7 @@ class DrainController:
         if stamp(self._records.in_memory) not in (self._drained_seen, (0, 0)):
             self._load_record()
         if not inputs.may_act:
-            self._next = float("inf")
-            # Once actions are switched on again, a new step decides: the old decision no longer counts.
-            self._looked, self.slurm_status = False, replace(self.slurm_status, why=_SWITCHED_OFF)
+            self._stop()
             return
         if self._confirm_at and now >= self._confirm_at[0]:
             del self._confirm_at[0]
@@ -208,8 +206,18 @@ class DrainController:
 
     def _start_if_due(self, now: float) -> None:
         # During a return test the node is undrained on purpose; the next step waits for its result.
-        if not self._worker.busy and not self._return_test.busy and now >= self._next:
+        if self._worker.busy or self._return_test.busy or now < self._next:
+            return
+        if self._config.may_act():
             self._start(now)
+        else:  # switched off since the last pass: the inputs do not show it yet
+            self._stop()
+
+    def _stop(self) -> None:
+        """Once actions are switched on again, a new step decides: the old decision no longer counts, and
+        neither does the wait of one that failed."""
+        self._next, self._looked, self._failed_key = float("inf"), False, None
+        self.slurm_status = replace(self.slurm_status, why=_SWITCHED_OFF)
 
     def _start(self, now: float) -> None:
         self._next = float("inf")

@@ -118,9 +118,14 @@ class Step:
             if self._by_person(drained):
                 return self._acknowledge(drained, node)
             table = Counted(table=self._table.all_nodes())
+            if not self.config.may_act():
+                return StepResult(slurm_status=SlurmStatus())
             again = self._drain_again(inputs, drained, node, table)
             return StepResult(slurm_status=again)
         decision = self._decide(inputs, drained, node, self._counted(inputs, drained, node))
+        if self._reserved is None and not self.config.may_act():
+            # Switched off while Slurm was read, which takes long when slurmctld is busy.
+            decision = replace(decision, move=Move.NONE, forget=False)
         slurm_status = self._apply(decision, inputs, drained, node)
         test_reason = drained.record.reason if drained and decision.move is Move.TEST else ""
         return StepResult(slurm_status=slurm_status, test_reason=test_reason)

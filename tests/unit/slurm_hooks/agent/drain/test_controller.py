@@ -77,6 +77,24 @@ def test_records_are_read_by_every_second_step_while_steps_fail(
     assert requests.sent[-1][-1] is False
 
 
+def test_after_a_switch_no_step_starts_before_the_next_pass_either(
+    controller: DrainController, requests: Requests, tmp_path: Path
+) -> None:
+    """A step that failed, or that was answered late, is not followed by another one."""
+    switch = tmp_path / "off/all"
+    switch.parent.mkdir()
+    controller.consider(FAULT, 0.0)
+    requests.answer = Answer(error="no answer in 60 s", hung=True)
+    switch.touch()
+    controller.turn(2.0)
+    controller.turn(102.0)
+    assert len(requests.sent) == 1
+    assert controller.next_at > 1e9, "the agent does not wake for it"
+    switch.unlink()
+    controller.consider(FAULT, 110.0)
+    assert len(requests.sent) == 2
+
+
 FAULT = DrainInputs(
     verdict=Verdict(
         findings=(

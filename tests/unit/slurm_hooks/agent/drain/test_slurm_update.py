@@ -410,3 +410,25 @@ def test_while_nobody_changes_any_node_the_own_one_is_not_read(bench: Bench) -> 
     again = step.run(fault(), drained)
     assert bench.slurm.rows == 1
     assert not again.slurm_status.drained, "another user's change is seen"
+
+
+def test_what_is_switched_off_while_slurm_is_read_is_not_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy slurmctld may take longer to answer than an administrator waits after off/all."""
+    switch = bench.config.path.parent / "off/all"
+    switch.parent.mkdir(parents=True)
+    every = bench.slurm.nodes_fast
+
+    def slow() -> list[SlurmNode]:
+        switch.touch()
+        return every()
+
+    monkeypatch.setattr(bench.slurm, "nodes_fast", slow)
+    bench.run(fault())
+    assert switch.exists()
+    assert bench.slurm.writes == []
+    switch.unlink()
+    monkeypatch.setattr(bench.slurm, "nodes_fast", every)
+    bench.run(fault())
+    assert bench.slurm.writes == ["drain worker-1"]
