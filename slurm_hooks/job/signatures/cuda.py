@@ -104,7 +104,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.GPU_MEMORY,
         Suspect.NO,
         Retry.NEVER,
-        r"\bOutOfMemoryError\b|(?:CUDA|HIP|cuda) (?:error: )?out of memory|CUDA_ERROR_OU"
+        r"\bOutOfMemoryError\b(?!: Caught | in (?:DataLoader worker|pin memory|replica) )"
+        r"|(?:CUDA|HIP|cuda) (?:error: )?out of memory|CUDA_ERROR_OU"
         r"T_OF_MEMORY|cudaErrorMemoryAllocation|CUDA error: out of memory|XPU out of mem"
         r"ory|THCudaCheck FAIL .*out of memory",
     ),

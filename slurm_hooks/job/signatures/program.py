@@ -12,7 +12,7 @@ ROWS: tuple[Signature, ...] = (
         Retry.NEVER,
         AT_START + r"(?P<e>TypeError|IndexError|KeyError|AttributeError|ValueError|AssertionError|N"
         r"ameError|ZeroDivisionError|NotImplementedError|UnboundLocalError|RecursionErro"
-        r"r|OverflowError|LookupError)\b(?::|$)",
+        r"r|OverflowError|LookupError)\b(?::(?! Caught \w+ in )|$)",
     ),
     Signature(
         "U02",
@@ -140,7 +140,8 @@ ROWS: tuple[Signature, ...] = (
         r"ror|ConnectionAbortedError|RemoteError|RayTaskError\S*|RayActorError|ActorDied"
         r"Error|WorkerCrashedError|EngineDeadError)\b|Engine core initialization failed|WorkerProc init"
         r"ialization failed|EngineCore (?:failed to start|encountered a fatal error)|[Ss]ee (?:the )?(?:roo"
-        r"t cause|stack trace|error)s? .{0,20}above",
+        r"t cause|stack trace|error)s? .{0,20}above|: Caught \w+ in (?:DataLoader worker |pin memory thread|repli"
+        r"ca )",
         Weight.CONSEQUENCE,
     ),
     Signature(
@@ -157,7 +158,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.ONCE,
         AT_START
-        + r"FileNotFoundError\b|"
+        + r"FileNotFoundError\b(?!: Caught \w+ in )|"
         + AT_START
         + r"(?:FileExistsError|NotADirectoryError|IsADirectoryError)\b|HFValidationError|E"
         r"ntryNotFoundError",

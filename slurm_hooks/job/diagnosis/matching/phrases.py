@@ -252,7 +252,7 @@ NEEDS: dict[str, str] = {
         "invalid:|invalid\n|invalid\x1b|notfound:|notfound\n|notfound\x1b"
     ),
     "U10": (
-        "actordiederror|brokenpipeerror|calledprocesserror|connectionabortederror|"
+        ": caught |actordiederror|brokenpipeerror|calledprocesserror|connectionabortederror|"
         "connectionrefusederror|connectionreseterror|eoferror|processexitedexception|"
         "processraisedexception|rayactorerror|raytaskerror|remoteerror|workercrashederror|"
         "enginedeaderror|engine core init|workerproc init|enginecore failed|"

@@ -108,6 +108,27 @@ def test_a_lost_peer_is_the_cause_only_if_nothing_else_is() -> None:
     assert code(lost + ECC) == "C04"
 
 
+@pytest.mark.parametrize(
+    ("name", "message", "expected"),
+    [
+        ("OSError", "[Errno 5] Input/output error: '/data/a.tar'", "S02"),
+        ("RuntimeError", "CUDA error: uncorrectable ECC error encountered", "C04"),
+        ("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB", "C11"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: '/data/a.tar'", "U12"),
+        ("KeyError", "'label'", "U01"),
+    ],
+)
+@pytest.mark.parametrize("where", ["DataLoader worker process 3", "replica 1 on device 1"])
+def test_an_exception_that_torch_wraps_is_the_cause(
+    name: str, message: str, expected: str, where: str
+) -> None:
+    header = f"{name}: Caught {name.rpartition('.')[2]} in {where}.\n"
+    found = diagnosed(f"{header}Original Traceback (most recent call last):\n{name}: {message}\n")
+    assert found.cause is not None
+    assert (found.cause.signature.code, found.cause.line.number) == (expected, 3)
+    assert code(header) == "U10"
+
+
 def test_what_explains_a_timeout_is_its_cause() -> None:
     flap = "w-1:1:2 [3] NCCL WARN NET/IB : mlx5_7:1 Got non-fatal async event: port error(10)\n"
     timeout = "[rank3]:[E801 10:00:00.1 x.cpp:607] [Rank 3] Watchdog caught collective operation timeout\n"
