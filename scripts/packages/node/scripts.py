@@ -19,6 +19,14 @@ agent() {{
     case $words in *' slurm_hooks.agent '*) ;; *) return 1 ;; esac
 }}
 
+# Ends the agent, and waits for its end.
+end_agent() {{
+    agent || return 0
+    kill "$pid" || :
+    left=300
+    while agent && [ "$left" -gt 0 ]; do sleep 0.2; left=$((left - 1)); done
+}}
+
 # Python writes these beside the modules; they are no part of the package.
 forget_caches() {{ find {_HOME} -name __pycache__ -prune -exec rm -rf {{}} + 2>/dev/null || :; }}
 
@@ -58,11 +66,7 @@ forget_caches
 REMOVED = f"""\
 {_FUNCTIONS}
 has_systemd && systemctl disable --now holdfast-agent 2>/dev/null || :
-if agent; then
-    kill "$pid" || :
-    left=300
-    while agent && [ "$left" -gt 0 ]; do sleep 0.2; left=$((left - 1)); done
-fi
+end_agent
 forget_caches
 if [ -n "$(command -v scontrol)" ] && timeout 5 scontrol show config 2>/dev/null | grep -q {_HOME}/hooks; then
     echo "holdfast: slurm.conf still names {_HOME}/hooks: remove these lines and run scontrol reconfigure," \\
@@ -72,6 +76,9 @@ fi
 """Before the files are removed for good."""
 
 GONE = f"""\
+{_FUNCTIONS}
+# A hook that ran until now may have started another one.
+end_agent
 # Python may have written caches until its last process ended.
 find {_HOME} -name __pycache__ -prune -exec rm -rf {{}} + 2>/dev/null || :
 find {_HOME} -depth -type d -empty -delete 2>/dev/null || :

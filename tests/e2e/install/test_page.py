@@ -136,6 +136,7 @@ class Administrator(Person):
         assert "> Prolog=" in self.on_the_controller(f"{first} || [ $? = 1 ]\n{rest}")
         files = without(self.page.block("systemctl disable"), "systemctl disable")
         self.on_every_node(files)
+        self.on_every_node(self.page.block("rm -rf /etc/holdfast"))
 
 
 def add_lines(path: Path, printed: str) -> None:
