@@ -53,11 +53,30 @@ class Change:
     processes: int
 
 
+class _Threads:
+    """The threads of one keeper, ``_MOST_THREADS`` at most."""
+
+    def __init__(self) -> None:
+        self._started: list[threading.Thread] = []
+
+    def start(self, call: Callable[[], None]) -> threading.Thread | None:
+        """None: as many as allowed have not returned yet."""
+        self._started = [thread for thread in self._started if thread.is_alive()]
+        if len(self._started) >= _MOST_THREADS:
+            return None
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        self._started.append(thread)
+        return thread
+
+
 class _Asked(Generic[T]):
     """A call in a thread, one at a time. ``began_at``: of the call that has answered last."""
 
-    def __init__(self, call: Callable[[], T], clock: Callable[[], float]) -> None:
-        self._call, self._clock = call, clock
+    def __init__(
+        self, call: Callable[[], T], clock: Callable[[], float], threads: _Threads
+    ) -> None:
+        self._call, self._clock, self._threads = call, clock, threads
         self._thread: threading.Thread | None = None
         self._done: list[tuple[float, T]] = []
         self._began_at = float("-inf")
@@ -71,12 +90,14 @@ class _Asked(Generic[T]):
 
     def ask(self) -> None:
         """Asks, unless an earlier call has not returned yet."""
-        if threading.active_count() >= _MOST_THREADS:
+        if self._thread is not None and self._thread.is_alive():
             return
-        if self._thread is None or not self._thread.is_alive():
-            self._began_at = self._clock()
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
+        before, self._began_at = self._began_at, self._clock()
+        thread = self._threads.start(self._run)
+        if thread is None:
+            self._began_at = before
+        else:
+            self._thread = thread
 
     def wait(self, until: float) -> None:
         if self._thread is not None:
@@ -131,6 +152,7 @@ class Keeper:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._uid, self._slurm, self._procfs, self._clock = uid, slurm, procfs, clock
+        self._threads = _Threads()
         self._watched: dict[Attempt, _Watched] = {}
         self._scan: _Asked[dict[Attempt, Tasks]] | None = None
         self._jobs: frozenset[int] = frozenset()
@@ -164,7 +186,8 @@ class Keeper:
     def _find(self, request: Request, now: float) -> None:
         if self._scan is None or request.jobs != self._jobs:
             self._jobs = request.jobs
-            self._scan = _Asked(Scan(self._uid, self._jobs, self._procfs).attempts, self._clock)
+            scan = Scan(self._uid, self._jobs, self._procfs)
+            self._scan = _Asked(scan.attempts, self._clock, self._threads)
             self._scanned_at = float("-inf")
         covered = {attempt.job for attempt in self._watched} >= self._jobs
         if now - self._scanned_at >= _SCAN_S or not covered or self._ended_one():
@@ -193,15 +216,15 @@ class Keeper:
         watched = _Watched(
             tasks,
             Lease(proved_at=began_at, stopped=stopped),
-            _Asked(lambda: None, self._clock),
-            _Asked(partial(self._is_running, attempt), self._clock),
+            _Asked(lambda: None, self._clock, self._threads),
+            _Asked(partial(self._is_running, attempt), self._clock, self._threads),
             was_read=stopped,
             enforced=Order.STOP if stopped else Order.GO_ON,
         )
         reader = JournalReader(
             lambda: self._open(attempt.journal, watched.tasks), attempt.number, attempt.run
         )
-        watched.journal = _Asked(reader.look, self._clock)
+        watched.journal = _Asked(reader.look, self._clock, self._threads)
         return watched
 
     # --- what proves a lease -----------------------------------------------------------------------
