@@ -4,11 +4,13 @@
     provider(cache, say)            the provider kubectl, built once from its Go module
     cli_config(program, ...)        a configuration file by which the program finds that provider
     TFLINT                          the linter, built once from its Go module
+    RELEASES                        other releases of Terraform and OpenTofu, built once
 
 ``example`` applies ``terraform/examples/sandbox`` to a box.
 """
 
 from testbed.terraform.programs import (
+    RELEASES,
     TFLINT,
     cli_config,
     find_terraform,
@@ -17,4 +19,4 @@ from testbed.terraform.programs import (
     provider,
 )
 
-__all__ = ["TFLINT", "cli_config", "find_terraform", "is_built", "need_terraform", "provider"]
+__all__ = ["RELEASES", "TFLINT", "cli_config", "find_terraform", "is_built", "need_terraform", "provider"]

@@ -5,24 +5,33 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from testbed.errors import SandboxError
 from testbed.paths import cache
 from testbed.running_box import RunningBox
 from testbed.terraform.example import variables
-from testbed.terraform.programs import TFLINT, cli_config, need_terraform, provider
+from testbed.terraform.programs import RELEASES, TFLINT, cli_config, need_terraform, provider
 
 _USAGE = """\
-scripts/terraform [--box NAME] [ARGUMENTS …]
+scripts/terraform [--release NAME] [--box NAME] [ARGUMENTS …]
 
 Runs the machine's Terraform (or OpenTofu) where its registry cannot be reached: the provider is built
 once from its Go module (about 4 minutes). Without arguments: only build it, and tflint, which the tests
 use (2 minutes). With --box, in the network of
 a running box (scripts/sandbox up), with TF_VAR_kubeconfig set to its kubeconfig; needs root. In a box with
-pods (up --pods) also with both images, slurm.conf and a token of the bridge's Slurm user.
+pods (up --pods) also with both images, slurm.conf and a token of the bridge's Slurm user. With --release,
+another release instead of the machine's, built once from its Go module (about 6 minutes):
+terraform (the oldest that terraform/ is written for) or tofu.
 
 example: scripts/terraform --box default -chdir=terraform/examples/sandbox apply
 """
+
+
+_WANTED = {
+    "--box": "the name of a running box, for example 'default'",
+    "--release": f"one of {', '.join(RELEASES)}",
+}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -31,8 +40,9 @@ def main(argv: Sequence[str]) -> int:
         print(_USAGE, end="")
         return 0
     try:
-        box, arguments = _box(list(argv))
-        program = need_terraform()
+        given, arguments = _options(list(argv))
+        box = RunningBox.find(given["--box"]) if "--box" in given else None
+        program = _program(given.get("--release"))
         built = provider(cache(), _say)
         config = cli_config(program, built, cache() / "terraform" / program.name)
     except SandboxError as error:
@@ -41,6 +51,7 @@ def main(argv: Sequence[str]) -> int:
     if not arguments:
         _build_linter()
         print(f"TF_CLI_CONFIG_FILE={config}")
+        print(f"HOLDFAST_TERRAFORM={program}")
         return 0
     environ = {**os.environ, "TF_CLI_CONFIG_FILE": str(config)}
     command = [str(program), *arguments]
@@ -62,13 +73,23 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _box(argv: list[str]) -> tuple[RunningBox | None, list[str]]:
-    """The box that ``--box NAME`` names, and the other arguments. Raises ``SandboxError``."""
-    if argv[:1] != ["--box"]:
-        return None, argv
-    if len(argv) < 2:
-        raise SandboxError("--box needs the name of a running box, for example 'default'")
-    return RunningBox.find(argv[1]), argv[2:]
+def _options(argv: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The options before Terraform's own arguments, and these. Raises ``SandboxError``."""
+    given = {}
+    while argv and argv[0] in _WANTED:
+        if len(argv) < 2:
+            raise SandboxError(f"{argv[0]} needs {_WANTED[argv[0]]}")
+        given[argv[0]], argv = argv[1], argv[2:]
+    return given, argv
+
+
+def _program(release: str | None) -> Path:
+    """The machine's Terraform, or the release. Raises ``SandboxError``."""
+    if release is None:
+        return need_terraform()
+    if release not in RELEASES:
+        raise SandboxError(f"no release {release!r}: --release needs {_WANTED['--release']}")
+    return RELEASES[release].built(cache(), _say)
 
 
 if __name__ == "__main__":

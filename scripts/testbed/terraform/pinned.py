@@ -18,7 +18,8 @@ from testbed.kube.toolchain import Say, find_go, required_go, watched
 class Pinned:
     """``module``: the folder of its ``go.mod``: Go refuses a module whose content has another sum.
 
-    ``package``: its Go package, which is a module too. ``program``: the name of the built file.
+    ``package``: its Go package. ``of``: the module that has the package, if its name is another one.
+    ``program``: the name of the built file. ``link_flags``: more of them for the Go linker.
     ``folder``: begins the name of its folder in the cache. ``about``: what a person is told.
     """
 
@@ -27,14 +28,17 @@ class Pinned:
     program: str
     folder: str
     about: str
+    of: str = ""
+    link_flags: str = ""
 
     @property
     def version(self) -> str:
         """The version in ``go.mod``, without the v."""
-        pinned = rf"^\s*(?:require )?{re.escape(self.package)} v(\S+)$"
+        required = self.of or self.package
+        pinned = rf"^\s*(?:require )?{re.escape(required)} v(\S+)$"
         match = re.search(pinned, (self.module / "go.mod").read_text(), re.MULTILINE)
         if not match:
-            raise ValueError(f"go.mod does not require {self.package}")
+            raise ValueError(f"go.mod does not require {required}")
         return match[1]
 
     def path(self, cache: Path) -> Path:
@@ -67,7 +71,8 @@ class Pinned:
         say(f"building {self.about} from its Go module (once) …")
         began = time.monotonic()
         unfinished = program.with_suffix(".unfinished")
-        argv = [str(go), "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
+        argv = [str(go), "build", "-v", "-trimpath", "-buildvcs=false"]
+        argv += ["-ldflags", f"-s -w {self.link_flags}".rstrip()]
         argv += ["-o", str(unfinished), self.package]
         what = f"building {self.program}"
         watched(argv, what, say, unit="packages", cwd=self.module, env=env)

@@ -1,7 +1,7 @@
-"""Terraform from the machine, and the provider kubectl and tflint, built from their Go modules.
+"""Terraform from the machine, and the provider kubectl, tflint and other releases, built from Go modules.
 
 ``go.mod`` and ``go.sum`` in this folder pin the provider, those in ``tflint`` the linter: its modules
-exclude versions that the provider needs. Nothing is installed for the user: the program finds the provider by a configuration
+exclude versions that the provider needs. Those in ``oldest`` and ``opentofu`` pin ``RELEASES``. Nothing is installed for the user: the program finds the provider by a configuration
 file that ``TF_CLI_CONFIG_FILE`` names.
 """
 
@@ -41,6 +41,33 @@ TFLINT = Pinned(
     about="tflint (about 2 minutes)",
 )
 """The linter of ``terraform/``. Its rules for Terraform's language are part of the program."""
+
+_HASHICORP, _OPENTOFU = "github.com/hashicorp/terraform", "github.com/opentofu/opentofu"
+
+RELEASES = {
+    made.program: made
+    for made in (
+        Pinned(
+            module=_HERE / "oldest",
+            package=_HASHICORP,
+            program="terraform",
+            folder="terraform",
+            about="Terraform (about 6 minutes)",
+            # Without it the program calls itself a development version, which no constraint accepts.
+            link_flags=f"-X {_HASHICORP}/version.dev=no",
+        ),
+        Pinned(
+            module=_HERE / "opentofu",
+            package=f"{_OPENTOFU}/cmd/tofu",
+            of=_OPENTOFU,
+            program="tofu",
+            folder="opentofu",
+            about="OpenTofu (about 6 minutes)",
+            link_flags=f"-X {_OPENTOFU}/version.dev=no",
+        ),
+    )
+}
+"""The releases that ``scripts/test releases`` tries: the oldest Terraform, and OpenTofu."""
 
 OLDEST = (1, 8)
 """The oldest Terraform and OpenTofu that ``terraform/`` is written for."""

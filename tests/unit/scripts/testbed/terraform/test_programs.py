@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from testbed.errors import SandboxError
-from testbed.terraform import TFLINT, cli_config, find_terraform, is_built
+from testbed.terraform import RELEASES, TFLINT, cli_config, find_terraform, is_built
 from testbed.terraform.__main__ import main
 from testbed.terraform.programs import PROVIDER
 
@@ -77,10 +78,21 @@ def test_a_program_that_is_built_is_not_built_again(tmp_path: Path) -> None:
     [
         (["--box"], "needs the name of a running box"),
         (["--box", "none-such"], "no box 'none-such'"),
+        (["--release"], "needs one of terraform, tofu"),
+        (["--release", "1.8"], "no release '1.8'"),
+        (["--release", "tofu", "--box", "none-such"], "no box 'none-such'"),
     ],
 )
-def test_a_box_must_be_named_and_up(
+def test_what_an_option_names_must_be_there(
     argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(argv) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(RELEASES))
+def test_a_release_calls_itself_one(name: str) -> None:
+    """A development version satisfies no `required_version`."""
+    release = RELEASES[name]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", release.version)
+    assert release.link_flags == f"-X {release.of or release.package}/version.dev=no"
