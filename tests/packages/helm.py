@@ -20,11 +20,15 @@ class HelmError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Helm:
-    """``folder``: Helm's own files. ``kubeconfig``: the cluster; None for commands that need none."""
+    """``folder``: Helm's own files. ``kubeconfig``: the cluster; None for commands that need none.
+
+    ``prefix``: a command that runs it elsewhere, such as in a box's network.
+    """
 
     program: Path
     folder: Path
     kubeconfig: Path | None = None
+    prefix: tuple[str, ...] = ()
 
     def __call__(self, *args: str) -> str:
         """Standard output. Raises ``HelmError``."""
@@ -32,11 +36,11 @@ class Helm:
         if self.kubeconfig:
             own["KUBECONFIG"] = str(self.kubeconfig)
         done = subprocess.run(
-            [self.program, *args],
+            [*self.prefix, self.program, *args],
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=150,
             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **own},
         )
         if done.returncode:

@@ -119,3 +119,30 @@ def acts_without_a_token(box: Box, node: str, key: str, program: str) -> None:
     assert cluster.slurm_node(box, node)["reason_set_by_user"] == "holdfast"
     box.kubectl("uncordon", name)
     cluster.wait_for(lambda: cluster.in_service(box, node), "the node undrained")
+
+
+@contextmanager
+def storm(box: Box) -> Iterator[None]:
+    """Short jobs of a user start and end all the time, and one runs on each node: no job may notice."""
+    script = "--output=/dev/null", "--wrap"
+    short = submitted(box, "--array=0-999%4", *script, "sleep 2")
+    long = submitted(box, "--nodes=2", *script, "srun sleep 600")
+    cluster.wait_for(lambda: "RUNNING" in jobs(box, long), "the long job running")
+    yield
+    box.run(["scancel", "--state=PENDING", short])
+    cluster.wait_for(lambda: "RUNNING" not in jobs(box, short), "the short jobs ended")
+    assert jobs(box, long) == ["RUNNING"], "started once, and still running"
+    box.run(["scancel", long])
+    ended = [state for state in jobs(box, short) if not state.startswith("CANCELLED")]
+    assert len(ended) > 10
+    assert set(ended) == {"COMPLETED"}
+
+
+def submitted(box: Box, *words: str) -> str:
+    return box.run(["sbatch", "--parsable", *words], user="alice").stdout.strip()
+
+
+def jobs(box: Box, job: str) -> list[str]:
+    """The state of every run of a job, or of each task of its array: a requeue adds one."""
+    words = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2"]
+    return box.run([*words, "--format=State", "--jobs", job]).stdout.splitlines()

@@ -5,7 +5,6 @@ The parts are built where they are missing, which takes about ten minutes once.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 from collections.abc import Iterator
@@ -33,8 +32,10 @@ from tests.terraform.pods import (
     pods_of,
     remove_what_stays,
     started,
+    storm,
 )
 from tests.terraform.program import Terraform
+from tests.terraform.released import Released
 
 pytestmark = [pytest.mark.terraform, pytest.mark.timeout(2400)]
 
@@ -177,33 +178,6 @@ def test_the_clusters_key_is_in_a_side_car_with_munged(
     box.kubectl("rollout", "status", "--namespace=holdfast", "deployment/holdfast-bridge")
 
 
-@contextlib.contextmanager
-def storm(box: Box) -> Iterator[None]:
-    """Short jobs of a user start and end all the time, and one runs on each node: no job may notice."""
-    script = "--output=/dev/null", "--wrap"
-    short = submitted(box, "--array=0-999%4", *script, "sleep 2")
-    long = submitted(box, "--nodes=2", *script, "srun sleep 600")
-    cluster.wait_for(lambda: "RUNNING" in jobs(box, long), "the long job running")
-    yield
-    box.run(["scancel", "--state=PENDING", short])
-    cluster.wait_for(lambda: "RUNNING" not in jobs(box, short), "the short jobs ended")
-    assert jobs(box, long) == ["RUNNING"], "started once, and still running"
-    box.run(["scancel", long])
-    ended = [state for state in jobs(box, short) if not state.startswith("CANCELLED")]
-    assert len(ended) > 10
-    assert set(ended) == {"COMPLETED"}
-
-
-def submitted(box: Box, *words: str) -> str:
-    return box.run(["sbatch", "--parsable", *words], user="alice").stdout.strip()
-
-
-def jobs(box: Box, job: str) -> list[str]:
-    """The state of every run of a job, or of each task of its array: a requeue adds one."""
-    words = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2"]
-    return box.run([*words, "--format=State", "--jobs", job]).stdout.splitlines()
-
-
 @pytest.fixture(scope="module")
 def published(box: Box, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The images of a release, as ``scripts/package`` writes them, in every machine's containerd."""
@@ -296,5 +270,35 @@ def test_nothing_is_left_after_destroy_and_no_job_notices(
     assert box.path("/etc/slurm/slurm.conf").read_bytes() == before
     changed = kube_nodes(box)
     assert changed != nodes_before, "the bridge's label, annotations and conditions stay"
+    remove_what_stays(box)
+    assert kube_nodes(box) == nodes_before
+
+
+def test_no_job_notices_a_release_of_helm_and_nothing_is_left(
+    box: Box,
+    values: dict[str, Any],
+    nodes_before: dict[str, Any],
+    published: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """As docs/howto/helm.md: installed with the kill switch, upgraded, rolled back and removed."""
+    before = box.path("/etc/slurm/slurm.conf").read_bytes()
+    helm = Released.prepared(box, values, tmp_path)
+    assert kube_nodes(box) == nodes_before
+    with storm(box):
+        helm("install", values, uid=2004, kill_switches=["bridge"])
+        first = pod_names(box)
+        helm("upgrade", {**values, **published}, uid=2000, kill_switches=[])
+        second = pod_names(box)
+        helm.roll_back()
+        third = pod_names(box)
+        assert [len(pods) for pods in (first, second, third)] == [3, 3, 3]
+        assert len(first | second | third) == 9, "every pod is new"
+        helm.uninstall()
+    assert all(cluster.in_service(box, node.name) for node in box.nodes)
+    assert example.left_behind(box) == []
+    box.kubectl("delete", "namespace", "holdfast")
+    assert box.path("/etc/slurm/slurm.conf").read_bytes() == before
+    assert kube_nodes(box) != nodes_before, "the bridge's label, annotations and conditions stay"
     remove_what_stays(box)
     assert kube_nodes(box) == nodes_before
