@@ -38,10 +38,11 @@ def main(argv: Sequence[str]) -> int:
     """
     parser = _parser()
     args = parser.parse_args(argv)
-    for program in (args.helm, args.manager, args.beside):
+    for program in (args.helm, args.manager, args.flux, args.beside):
         if program is not None and not shutil.which(program):
             return _wrong(
-                f"{program} not found; --helm takes Helm 3, --manager and --beside an operator's program"
+                f"{program} not found; --helm takes Helm 3, --manager and --beside an operator's program, "
+                "--flux Flux's helm-controller"
             )
     parts = _parts(args)
     if not parts:
@@ -70,7 +71,9 @@ def _parts(args: argparse.Namespace) -> Mapping[str, Part]:
         name: part for name, part in _PARTS[args.project].items() if args.only in (None, name)
     }
     if args.manager is not None and args.only in (None, MANAGER):
-        parts[MANAGER] = functools.partial(_RECONCILED[args.project], program=args.manager)
+        more = {"flux": args.flux} if args.project == "soperator" else {}
+        reconciled = functools.partial(_RECONCILED[args.project], program=args.manager, **more)
+        parts[MANAGER] = reconciled
     if args.beside is not None and args.only in (None, BESIDE):
         found_there = functools.partial(
             beside.histories, project=args.project, lasts_s=args.seconds
@@ -97,7 +100,13 @@ def _parser() -> argparse.ArgumentParser:
         "--manager",
         type=Path,
         help="the operator's manager (Soperator's ./cmd, slurm-operator's ./cmd/manager), built from the "
-        "commit that is checked out: it reconciles the result",
+        "commit that is checked out: it reconciles the result, as the page puts it in and takes it out",
+    )
+    parser.add_argument(
+        "--flux",
+        type=Path,
+        help="Flux's helm-controller (github.com/fluxcd/helm-controller), with --manager of Soperator: the "
+        "values also go in and out with Flux",
     )
     parser.add_argument(
         "--beside",

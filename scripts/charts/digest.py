@@ -1,6 +1,7 @@
 """Digests of Holdfast's values as the parts of ``scripts/hold_against`` render them.
 
-The record keeps them: after a change of a template it is no longer about today's values.
+The record keeps them: after a change of a template, or of a command of a page that a manager's part types, it is
+no longer about today's values.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
+from charts.operators import pages
 from holdfast.cli.commands.render import render_text
+from holdfast.version import VERSION
 
 CHARTS, RUNNER, MANAGER, BESIDE = "charts", "runner", "manager", "beside"
 """The parts. The last one is about the bridge, and renders nothing."""
@@ -37,16 +41,19 @@ _RENDERED: Mapping[str, Mapping[str, tuple[Rendered, ...]]] = {
 
 
 def digests(project: str) -> Mapping[str, str]:
-    """Part → SHA-256 of its documents, without their comments."""
-    return {
-        part: hashlib.sha256(
-            json.dumps(
-                [[*yaml.safe_load_all(render_text(name, **given))] for name, given in documents],
-                sort_keys=True,
-            ).encode()
-        ).hexdigest()
-        for part, documents in _RENDERED[project].items()
-    }
+    """Part → SHA-256 of its documents, without their comments, and of the commands that it types."""
+    found = {}
+    for part, documents in _RENDERED[project].items():
+        about: list[Any] = [
+            [*yaml.safe_load_all(render_text(name, **given))] for name, given in documents
+        ]
+        if part == MANAGER:
+            about += [
+                pages.typed(project, what).replace(VERSION, "VERSION")
+                for what in pages.BLOCKS[project]
+            ]
+        found[part] = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    return found
 
 
 def changed(project: str, recorded: Mapping[str, str]) -> list[str]:

@@ -69,11 +69,16 @@ def answers(checkout: Path, tools: Tools) -> dict[str, Any]:
     return {"answers": found}
 
 
-def reconciled(checkout: Path, tools: Tools, program: Path) -> dict[str, Any]:
-    """What Soperator's manager, built from the commit that is checked out, makes of the values."""
+def reconciled(
+    checkout: Path, tools: Tools, program: Path, flux: Path | None = None
+) -> dict[str, Any]:
+    """What Soperator's manager, built from the commit that is checked out, makes of the values.
+
+    ``flux``: Flux's helm-controller.
+    """
     *_, release = releases(checkout, tools.folder / "manager", since=_FIRST)
     print(f"{release.chart('slurm-cluster')['version']}: Soperator's manager …", flush=True)
-    return {"manager": manager.reconciled(tools, release, program)}
+    return {"manager": manager.reconciled(tools, release, program, flux)}
 
 
 def _ignores_them(tools: Tools, release: Release) -> bool:

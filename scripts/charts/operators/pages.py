@@ -7,12 +7,37 @@ import json
 import os
 import re
 import subprocess
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.kube.local import ApiServer, KubectlError
 from testbed.paths import TREE
 
 from charts.errors import NotHeld
+
+BLOCKS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "soperator": {
+        "render": ("soperator.md", "holdfast render soperator --values"),
+        "apply": ("soperator.md", "soperator CHART -f your-values.yaml -f holdfast-values.yaml"),
+        "settings": ("soperator.md", "cat >settings.yaml"),
+        "remove": ("soperator.md", "soperator CHART -f your-values.yaml\n"),
+        "apply with Flux": ("soperator.md", "--set as=flux"),
+        "remove with Flux": ("soperator.md", "delete configmap slurm-cluster"),
+    },
+    "slinky": {
+        "apply": ("slinky.md", "mounts=/mnt/training >holdfast-values.yaml"),
+        "settings": ("slinky.md", "cat >settings.yaml"),
+        "remove": ("slinky.md", "charts/slurm -f your-values.yaml\n"),
+        "remove the token": ("slinky.md", "delete token.slinky.slurm.net"),
+    },
+}
+"""Project → what its blocks of commands do → page, and a text that only that block has."""
+
+
+def typed(project: str, what: str) -> str:
+    """The block of commands that does this."""
+    return block(*BLOCKS[project][what])
 
 
 def command(page: str, begin: str) -> str:
@@ -32,6 +57,16 @@ def command(page: str, begin: str) -> str:
             break
         found.append(line)
     return "\n".join(found)
+
+
+def block(page: str, holds: str) -> str:
+    """The block of commands of docs/howto/PAGE that has this text. Raises ``NotHeld`` if it is not exactly one."""
+    text = (TREE / "docs/howto" / page).read_text()
+    blocks = re.findall(r"^( *)```sh\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL)
+    found = [one for _indent, one in blocks if holds in one]
+    if len(found) != 1:
+        raise NotHeld(f"{page} does not have one block with {holds!r}")
+    return textwrap.dedent(found[0])
 
 
 def run(text: str, server: ApiServer, kubectl: Path) -> None:

@@ -2,7 +2,7 @@
 
 Somebody builds the manager beforehand; this module only runs it, with an API server on loopback and
 no node, so that no pod starts. It first reconciles a cluster without Holdfast, then the same with
-Holdfast's values, and compares slurm.conf and the worker pods' template.
+Holdfast's values, then again without, and slurm.conf, the worker pods' template and all objects are compared.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ import yaml
 from testbed.kube.local import ApiServer, KubectlError
 
 from charts import nodesets
-from charts.chart import Object, Tools, establish, served
+from charts.chart import Object, Tools, establish
 from charts.errors import NotHeld
 from charts.nodesets import CLUSTER
 from charts.operators import pages
+from charts.operators.flux import Flux
+from charts.operators.objects import Kind, differences, everything, must_be_equal, serve
+from charts.operators.person import Person
 from charts.operators.running import Running
 from charts.release import Release
-from holdfast.cli.commands.render import render_text
 
 _SETTLE_S = 15.0
 _OF_KEY = "kubectl -n soperator get secret soperator-munge"
@@ -34,61 +36,119 @@ _OPTIONS = (
     "-controllers=cluster,nodeset", "-leader-elect=false", f"-operator-namespace={CLUSTER}",
     "-metrics-bind-address=0", "-health-probe-bind-address=0",
 )  # fmt: skip
-_KRUISE = (
-    ("v1beta1", "StatefulSet", "Namespaced"),
-    ("v1alpha1", "DaemonSet", "Namespaced"),
-    ("v1alpha1", "ResourceDistribution", "Cluster"),
+_KINDS = (
+    Kind(group="apps.kruise.io", version="v1beta1", kind="StatefulSet"),
+    Kind(group="apps.kruise.io", version="v1alpha1", kind="DaemonSet"),
+    Kind(group="apps.kruise.io", version="v1alpha1", kind="ResourceDistribution", namespaced=False),
+    Kind(group="monitoring.coreos.com", version="v1", kind="ServiceMonitor"),
+    Kind(group="monitoring.coreos.com", version="v1", kind="PodMonitor"),
 )
-"""What the manager creates of OpenKruise's kinds; here without a schema and without a controller."""
+"""What the charts and the manager create of others' kinds; here without a controller."""
+_PROJECT = "soperator"
 
 
-def reconciled(tools: Tools, release: Release, program: Path) -> dict[str, Any]:
-    """slurm.conf's lines and the worker's mounts with Holdfast, and what differs without it.
+def reconciled(tools: Tools, release: Release, program: Path, flux: Path | None) -> dict[str, Any]:
+    """slurm.conf's lines and the worker's mounts with Holdfast, what differs without it, and what is left of it.
 
-    Raises ``NotHeld`` if the manager ends or does not reconcile within 90 s.
+    The values go in and out as docs/howto/soperator.md says: with Helm, and with Flux's helm-controller if there
+    is one. Raises ``NotHeld`` if the manager ends or does not reconcile within 90 s.
     """
     with ApiServer(tools.folder / "kube-manager") as server:
         establish(server, release.crds("slurm.nebius.ai"))
-        for version, kind, scope in _KRUISE:
-            server.kubectl("apply", "-f", "-", stdin=json.dumps(_kruise(version, kind, scope)))
-        server.kubectl("create", "namespace", CLUSTER)
-        _apply(server, tools.template(release, "slurm-cluster", _cluster(release), name=CLUSTER))
-        _apply(
-            server, tools.template(release, "nodesets", nodesets.values(release, with_ours=False))
-        )
+        serve(server, *_KINDS)
+        for namespace in (CLUSTER, "holdfast"):
+            server.kubectl("create", "namespace", namespace)
+        chart = f"{release.path}/helm/slurm-cluster"
+        person = Person(server, tools, {"soperator CHART": f"soperator {chart}"})
+        person.write("your-values.yaml", _own(release))
+        person.types(f"helm -n {CLUSTER} install soperator {chart} -f your-values.yaml")
+        _nodesets(person, release, with_ours=False)
         argv, log = (str(program), *_OPTIONS), tools.folder / "manager.log"
         off = {"ENABLE_WEBHOOKS": "false"}
         with Running("Soperator's manager", argv, server, log, off) as running:
             cluster = _Cluster(server)
             running.wait("its job populate-jail", cluster.complete_populate_jail)
             running.wait("slurm.conf and a StatefulSet", cluster.is_up)
-            before = cluster.state()
-            ours = (_cluster(release), render_text("soperator"))
-            _apply(server, tools.template(release, "slurm-cluster", *ours, name=CLUSTER))
             time.sleep(_SETTLE_S)
-            after = cluster.state()
-            _apply(server, tools.template(release, "nodesets", nodesets.values(release)))
-            running.wait("the mount of /var/lib/holdfast", cluster.has_state_folder)
-            last = cluster.state()
-            munge_key_bytes = _copied_key(server, tools)
+            before = everything(server)
+            found = _in_and_out(person, server, tools, release, running)
+            must_be_equal("after the removal", before, everything(server))
+            if flux is not None:
+                found["flux"] = _with_flux(person, server, tools, release, flux)
+    return {"commit": release.commit, **found}
+
+
+def _in_and_out(
+    person: Person, server: ApiServer, tools: Tools, release: Release, running: Running
+) -> dict[str, Any]:
+    """What was seen between the first command of the page and the last one of the removal."""
+    cluster = _Cluster(server)
+    before = cluster.state()
+    apply = pages.typed(_PROJECT, "apply")
+    person.types(pages.typed(_PROJECT, "render") + apply)
+    time.sleep(_SETTLE_S)
+    after = cluster.state()
+    person.types(pages.typed(_PROJECT, "settings") + apply)
+    settings_change = differences(after["scripts"], cluster.state()["scripts"])
+    _nodesets(person, release, with_ours=True)
+    running.wait("the mount of /var/lib/holdfast", lambda: cluster.has_state_folder)
+    last = cluster.state()
+    munge_key_bytes = _copied_key(server, tools)
+    person.types(pages.typed(_PROJECT, "remove"))
+    _nodesets(person, release, with_ours=False)
+    running.wait("an end of the mount", lambda: not cluster.has_state_folder)
+    time.sleep(_SETTLE_S)
+    changed = differences(before["scripts"], after["scripts"])
     return {
-        "commit": release.commit,
         "slurm_conf": {
             key: value
             for key, value in last["conf"].items()
             if re.match("Prolog|Epilog|HealthCheck|JobRequeue|KillOnBad|SchedulerPara", key)
         },
-        "slurm_conf_changes": _differences(before["conf"], last["conf"]),
+        "slurm_conf_changes": differences(before["conf"], last["conf"]),
         "values_change_worker_pods": before["pods"] != after["pods"],
         "scripts": sorted(set(last["scripts"]) - set(before["scripts"])),
-        "changed_scripts": _differences(before["scripts"], after["scripts"], new=False),
+        "changed_scripts": [name for name in changed if name in before["scripts"]],
+        "settings_change": settings_change,
         "worker_mounts": last["mounts"],
         "worker_labels": last["labels"],
         "munge_key_bytes": munge_key_bytes,
     }
 
 
-def _cluster(release: Release) -> str:
+def _with_flux(
+    person: Person, server: ApiServer, tools: Tools, release: Release, program: Path
+) -> dict[str, Any]:
+    """The same with the HelmRelease of Soperator's chart soperator-fluxcd, in place of the release of Helm."""
+    person.types(f"helm -n {CLUSTER} uninstall soperator")
+    cluster = _Cluster(server)
+    took: dict[str, float] = {}
+    with Flux(server, tools, release, program) as flux:
+        flux.wait(1)
+        time.sleep(_SETTLE_S)
+        before = everything(server)
+        for name, what in (
+            ("values", "apply with Flux"),
+            ("removal", "remove with Flux"),
+        ):
+            began = time.monotonic()
+            person.types(pages.typed(_PROJECT, what))
+            flux.wait(2 + len(took))
+            took[name] = round(time.monotonic() - began, 1)
+            if ("holdfast.yaml" in cluster.state()["scripts"]) != (name == "values"):
+                raise NotHeld(f"after the {name} Flux left other scripts")
+        time.sleep(_SETTLE_S)
+        must_be_equal("after the removal with Flux", before, everything(server))
+    return {"seconds": took}
+
+
+def _nodesets(person: Person, release: Release, *, with_ours: bool) -> None:
+    person.write("nodesets.yaml", nodesets.values(release, with_ours=with_ours))
+    helm = f"helm -n {CLUSTER} upgrade --install soperator-nodesets"
+    person.types(f"{helm} {release.path}/helm/nodesets -f nodesets.yaml")
+
+
+def _own(release: Release) -> str:
     """Values of a whole cluster: the chart's defaults name node filters that it does not define."""
     filters = release.values("slurm-cluster")["k8sNodeFilters"]
     return yaml.safe_dump(
@@ -96,40 +156,8 @@ def _cluster(release: Release) -> str:
     )
 
 
-def _kruise(version: str, kind: str, scope: str) -> Object:
-    plural = f"{kind.lower()}s"
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served_version = {
-        "name": version,
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": anything},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.apps.kruise.io"},
-        "spec": {
-            "group": "apps.kruise.io",
-            "scope": scope,
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [served_version],
-        },
-    }
-
-
-def _apply(server: ApiServer, objects: Sequence[Object]) -> None:
-    items = [item for item in served(server, objects) if "coreos.com" not in item["apiVersion"]]
-    for item in items:
-        item["metadata"]["namespace"] = CLUSTER
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    server.kubectl("apply", "-n", CLUSTER, "--server-side", "-f", "-", stdin=text)
-
-
 def _copied_key(server: ApiServer, tools: Tools) -> int:
     """The length of the key of munge, as the page's command copies it for the bridge."""
-    server.kubectl("create", "namespace", "holdfast")
     pages.run(pages.command("install-bridge.md", _OF_KEY), server, tools.kubectl)
     made = pages.secret(server, CLUSTER, f"{CLUSTER}-munge")
     copied = pages.secret(server, "holdfast", "slurm-auth")
@@ -137,6 +165,7 @@ def _copied_key(server: ApiServer, tools: Tools) -> int:
         raise NotHeld(
             f"the copy of munge's key: {sorted(copied)}, and Soperator has {sorted(made)}"
         )
+    server.kubectl("-n", "holdfast", "delete", "secret", "slurm-auth")
     return len(made["munge.key"])
 
 
@@ -164,6 +193,7 @@ class _Cluster:
     def is_up(self) -> bool:
         return bool(self._conf()) and bool(self._get(_STATEFUL_SETS))
 
+    @property
     def has_state_folder(self) -> bool:
         return "/var/lib/holdfast" in self.state()["mounts"]
 
@@ -208,10 +238,3 @@ def settings(text: str) -> dict[str, str]:
     """slurm.conf's lines by key. Of a key given twice the last one counts; nodes are left out."""
     pairs = (line.split("=", 1) for line in text.splitlines() if re.match(r"\w+=", line))
     return {key: value for key, value in pairs if key not in ("NodeName", "NodeSet")}
-
-
-def _differences(
-    before: Mapping[str, str], after: Mapping[str, str], *, new: bool = True
-) -> list[str]:
-    keys = before.keys() | after.keys() if new else before.keys()
-    return sorted(key for key in keys if before.get(key) != after.get(key))

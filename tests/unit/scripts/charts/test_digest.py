@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from charts.digest import changed, digests
+from charts.operators import pages
 
 from holdfast.cli.commands.render import render_text
 
@@ -42,3 +43,13 @@ def test_a_comment_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
         "charts.digest.render_text", lambda name, **given: f"# a\n{real(name, **given)}"
     )
     assert changed("slinky", recorded) == []
+
+
+def test_a_change_of_a_command_that_is_typed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = digests("slinky")
+    real = pages.typed
+    monkeypatch.setattr(
+        pages, "typed", lambda project, what: real(project, what).replace("-n slurm", "-n other")
+    )
+    (line,) = changed("slinky", recorded)
+    assert line.startswith("the record of slinky, manager, is about other values")

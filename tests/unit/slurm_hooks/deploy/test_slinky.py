@@ -60,6 +60,13 @@ def test_the_real_manager_made_of_the_values_what_they_mean(values: dict[str, An
     assert "holdfast" in made["worker_init_containers"]
     assert (made["slurm_key_bytes"], made["token_user"]) == (1024, "holdfast")
     assert made["slurmctld"] == ["slurm-controller"], "the page types commands in its pod"
+    assert made["worker"] == "slurm-worker-gpu-0", "and in this one"
+    assert made["worker_labels"]["app.kubernetes.io/component"] == "worker"
+
+
+def test_the_real_manager_changed_one_config_map_for_a_setting() -> None:
+    """No worker pod. The record is written only if every object was as before, after the page's removal."""
+    assert SLINKY["manager"]["settings_change"] == ["ConfigMap/slurm/holdfast"]
 
 
 def test_slurm_conf_gets_the_lines_that_plain_slurm_gets(values: dict[str, Any]) -> None:

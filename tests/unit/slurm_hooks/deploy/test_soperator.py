@@ -125,6 +125,22 @@ def test_the_real_manager_left_slurm_conf_alone_and_mounted_the_scripts() -> Non
     assert manager["munge_key_bytes"] == 1024, "copied by the command of install-bridge.md"
 
 
+def test_the_real_manager_changed_one_file_for_a_setting_and_no_worker_pod_for_the_values() -> None:
+    """The record is written only if every object was as before, after the page's removal."""
+    manager = SOPERATOR["manager"]
+    assert manager["settings_change"] == ["holdfast.yaml"]
+    assert manager["values_change_worker_pods"] is False
+
+
+def test_fluxs_real_controller_took_the_values_in_and_out_at_once() -> None:
+    """Its interval is five minutes: without the label of the ConfigMap it would take as long."""
+    seconds = SOPERATOR["manager"]["flux"]["seconds"]
+    assert seconds.keys() == {"values", "removal"}
+    assert max(seconds.values()) < 60
+    config_map = yaml.safe_load(render_text("soperator", **{"as": "flux"}))
+    assert config_map["metadata"]["labels"]["reconcile.fluxcd.io/watch"] == "Enabled"
+
+
 def test_for_flux_the_same_values_lie_in_a_config_map() -> None:
     config_map = yaml.safe_load(render_text("soperator", **{"as": "flux"}))
     assert (config_map["kind"], config_map["metadata"]["name"]) == ("ConfigMap", "slurm-cluster")

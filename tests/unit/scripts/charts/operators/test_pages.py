@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from charts.errors import NotHeld
-from charts.operators.pages import command
+from charts.operators.pages import BLOCKS, block, command, typed
 
 
 def test_a_command_is_whole() -> None:
@@ -21,3 +21,19 @@ def test_a_command_is_whole() -> None:
 def test_a_command_that_is_not_there_once_is_refused(begin: str) -> None:
     with pytest.raises(NotHeld, match="once"):
         command("install-bridge.md", begin)
+
+
+@pytest.mark.parametrize(
+    ("project", "what"), [(project, what) for project, blocks in BLOCKS.items() for what in blocks]
+)
+def test_every_block_that_a_record_is_about_is_on_its_page(project: str, what: str) -> None:
+    text = typed(project, what)
+    assert text.endswith("\n")
+    assert not text.startswith((" ", "```")), "also in a list"
+    assert BLOCKS[project][what][1] in text
+
+
+@pytest.mark.parametrize("holds", ["kubectl no such", "kubectl"])
+def test_a_block_that_is_not_there_once_is_refused(holds: str) -> None:
+    with pytest.raises(NotHeld, match="one block"):
+        block("install-bridge.md", holds)
