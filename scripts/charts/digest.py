@@ -62,6 +62,7 @@ def changed(project: str, recorded: Mapping[str, str]) -> list[str]:
         f"the record of {project}, {part}, is about other values: run"
         f" scripts/hold_against {project} CHECKOUT --only {part}"
         + (" --manager PROGRAM" if part == MANAGER else "")
+        + (" --flux PROGRAM" if (project, part) == ("soperator", MANAGER) else "")
         for part, digest in digests(project).items()
         if recorded.get(part) != digest
     ]

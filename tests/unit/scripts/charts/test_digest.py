@@ -32,7 +32,7 @@ def test_after_a_change_of_a_template_the_command_to_type_is_named(
     head = "is about other values: run scripts/hold_against soperator CHECKOUT --only"
     assert changed("soperator", recorded) == [
         f"the record of soperator, charts, {head} charts",
-        f"the record of soperator, manager, {head} manager --manager PROGRAM",
+        f"the record of soperator, manager, {head} manager --manager PROGRAM --flux PROGRAM",
     ]
 
 
