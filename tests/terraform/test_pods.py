@@ -296,7 +296,8 @@ def test_no_job_notices_a_release_of_helm_and_nothing_is_left(
         assert len(first | second | third) == 9, "every pod is new"
         helm.uninstall()
     assert all(cluster.in_service(box, node.name) for node in box.nodes)
-    assert example.left_behind(box) == []
+    # Helm waits for its objects, and not for the pods that these had made.
+    cluster.wait_for(lambda: example.left_behind(box) == [], "no object left", SLOW_S)
     box.kubectl("delete", "namespace", "holdfast")
     assert box.path("/etc/slurm/slurm.conf").read_bytes() == before
     assert kube_nodes(box) != nodes_before, "the bridge's label, annotations and conditions stay"
