@@ -65,7 +65,7 @@ class DegradedNodes:
         self._looked_at = float("-inf")
         self._before: Checkpoint | None = None
         self._given_up: frozenset[SlurmName] = frozenset()
-        """The nodes on which the job stays. Another one, or a machine that is stopped soon, is a new reason to leave."""
+        """On these the job stays. Another node, or a machine that is stopped soon, is a new reason to leave."""
         self._nodes = self._why = ""
 
     @property
