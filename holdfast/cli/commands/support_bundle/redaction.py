@@ -55,4 +55,10 @@ def redacted(text: str) -> str:
     text = _TOKEN.sub(REMOVED, text)
     text = _NAMED_INSIDE.sub(rf"\g<name>{REMOVED}", text)
     text = _OPTION.sub(rf"\g<name>{REMOVED}", text)
-    return _NAMED.sub(rf"\g<name>{REMOVED}", text)
+    return _NAMED.sub(_without_value, text)
+
+
+def _without_value(match: re.Match[str]) -> str:
+    """With its quotes: JSON stays JSON."""
+    quote = match["value"][0] if match["value"][0] in "\"'" else ""
+    return f"{match['name']}{quote}{REMOVED}{quote}"

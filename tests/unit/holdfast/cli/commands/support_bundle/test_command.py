@@ -45,6 +45,19 @@ def test_what_looks_secret_is_removed(text: str, secret: str) -> None:
     assert REMOVED in redacted(text)
 
 
+def test_json_stays_json() -> None:
+    value = {
+        "api_key": "abc def",
+        "command": ["--token", "abc", "--hf-token=abc"],
+        "why": "secret: x",
+    }
+    assert json.loads(redacted(json.dumps(value))) == {
+        "api_key": REMOVED,
+        "command": ["--token", REMOVED, f"--hf-token={REMOVED}"],
+        "why": f"secret: {REMOVED}",
+    }
+
+
 @pytest.mark.parametrize(
     "text",
     [
