@@ -73,8 +73,9 @@ def only_failing_node(
 
 def is_of_most_ranks(found: Diagnosis, end: StepEnd, tasks: int) -> bool:
     """Whether more than half of the step's ``tasks``, and two at least, ended by themselves with the same
-    exit code, and printed the cause as often. A second attempt would tell nothing that they do not. Not if they are all on
-    one node, which alone may be the cause."""
+    exit code, and printed the cause as often. A second attempt would tell nothing that they do not: unless all
+    are on one node, which alone may be the cause.
+    """
     if found.cause is None or end.ended_why:
         return False
     alike = [task for task in _first_alike(end) if not task.ending]

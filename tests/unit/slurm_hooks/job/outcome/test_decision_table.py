@@ -182,7 +182,10 @@ def test_row_8_what_few_ranks_print_is_tried_once_more(lines: int, failed: str, 
     ],
 )
 def test_row_8_what_one_broken_node_has_all_its_tasks_print_is_tried_once_more(line: str) -> None:
-    lines, alone = "\n".join([line] * 3), "srun: error: worker-1: tasks 0-2: Exited with exit code 1"
+    lines, alone = (
+        "\n".join([line] * 3),
+        "srun: error: worker-1: tasks 0-2: Exited with exit code 1",
+    )
     on_one = ended(lines, nodes=NODES[:1], failed=alone, tasks=3)
     assert (on_one.most_ranks, asked(on_one).next) == (False, Next.RESTART)
     assert ended(lines, failed=ALL_FAILED, tasks=4).most_ranks, "several nodes confirm it"
