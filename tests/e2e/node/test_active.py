@@ -76,7 +76,7 @@ def inspect(box: Box, *nodes: str) -> dict[str, Any]:
     for check in ("host", "storage", "dcgm_diag_r1", "nccl_pairwise"):
         argv += ["--check", check]
     done = box.run(argv, check=False, timeout_s=150)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 1, done.stderr + done.stdout
     return {node["node"]: node for node in json.loads(done.stdout)["nodes"]}
 
 
