@@ -20,7 +20,15 @@ ROWS: tuple[Signature, ...] = (
         Suspect.IF_REPEATED,
         Retry.ONCE,
         r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\) is killed by signal: Kille"
-        r"d|DataLoader worker \(pid.{0,80}exited unexpectedly",
+        r"d",
+    ),
+    Signature(
+        "M07",
+        Kind.HOST_MEMORY,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"DataLoader worker \(pid.{0,80}exited unexpectedly",
+        Weight.POSSIBLE,
     ),
     Signature(
         "M03",
