@@ -29,6 +29,8 @@ _SYMPTOMS = frozenset({Kind.COLLECTIVE_TIMEOUT, Kind.HANG})
 _EXPLAINS = frozenset({Kind.GPU, Kind.NETWORK, Kind.HOST, Kind.STORAGE})
 _WARNED_BY = {"R03": "R13"}
 """An error → the warnings before it that tell more: torch names the port and the errno in these."""
+_ABORTED, _WHY = "terminate called after throwing", "  what(): "
+"""Two lines that C++ prints for one error. The second one tells it."""
 _REQUEUED = "DUE TO JOB REQUEUE"
 """The end of a line of L02 that follows a requeue. Any other line is a better cause."""
 
@@ -167,6 +169,8 @@ def ranked(hits: list[Hit]) -> list[Hit]:
         hit for hit in heavy if is_confirmed(hit.cause.signature.code, hit.cause.line.text)
     ]
     heavy = in_time(confirmed or heavy)
+    if len(heavy) > 1 and _ABORTED in heavy[0].cause.line.text and _WHY in heavy[1].cause.line.text:
+        heavy = heavy[1:]
     # A time-out says that somebody is missing; an earlier hint of a fault says why.
     if heavy and not confirmed and heavy[0].cause.signature.kind in _SYMPTOMS:
         reasons = [

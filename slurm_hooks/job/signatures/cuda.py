@@ -154,7 +154,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.IF_REPEATED,
         Retry.ONCE,
         r"(?:RuntimeError|AcceleratorError|Error): CUDA (?:runtime )?error|CUDA runtime "
-        r"error|cuda runtime error \(\d|cudaError_t|Cuda error: ",
+        r"error|cuda runtime error \(\d|cudaError_t|Cuda error: |HSA_STATUS_ERROR|: HIP error: ",
         Weight.FATAL,
         general=True,
     ),

@@ -87,7 +87,7 @@ ROWS: tuple[Signature, ...] = (
         Retry.ONCE,
         r"exitcode *: -6\b|return code = -6\b|Signal 6 \(SIGABRT\) received|died with <S"
         r"ignals\.SIGABRT|terminated with signal SIGABRT|exited on signal 6\b|\*\*\* SIGAB"
-        r"RT \(@",
+        r"RT \(@|line \d+: +\d+ Aborted\b|^Aborted \(core dumped\)",
         Weight.CONSEQUENCE,
         general=True,
     ),

@@ -6,6 +6,23 @@ from slurm_hooks.job.signatures.row import AT_START, Kind, Retry, Signature, Sus
 
 ROWS: tuple[Signature, ...] = (
     Signature(
+        "F01",
+        Kind.NUMERIC,
+        Suspect.IF_REPEATED,
+        Retry.ROLLED_BACK,
+        r"(?i)found NaN in|NaN found in|Rank \d+: found (?:NaN|Inf)|encountered (?:a )?N"
+        r"aN|loss (?:is|was|became) (?:infinite|inf|nan)\b|Floating"
+        r"PointError|loss: nan, stopping|non-finite (?:loss|grad|norm)|contains? ("
+        r"?:NaN|Inf)\b|Function '\w+' returned nan values|diverged with loss",
+    ),
+    Signature(
+        "F02",
+        Kind.NUMERIC,
+        Suspect.NO,
+        Retry.ROLLED_BACK,
+        r"Current loss scale already at minimum|Minimum loss scale reached",
+    ),
+    Signature(
         "U01",
         Kind.CODE,
         Suspect.NO,
@@ -90,23 +107,6 @@ ROWS: tuple[Signature, ...] = (
         r"|\b(?:ba|da|k|z)?sh): line \d+: syntax error",
     ),
     Signature(
-        "F01",
-        Kind.NUMERIC,
-        Suspect.IF_REPEATED,
-        Retry.ROLLED_BACK,
-        r"(?i)found NaN in|NaN found in|Rank \d+: found (?:NaN|Inf)|encountered (?:a )?N"
-        r"aN|loss (?:is|was|became) (?:infinite|inf|nan)\b|Floating"
-        r"PointError|loss: nan, stopping|non-finite (?:loss|grad|norm)|contains? ("
-        r"?:NaN|Inf)\b|Function '\w+' returned nan values|diverged with loss",
-    ),
-    Signature(
-        "F02",
-        Kind.NUMERIC,
-        Suspect.NO,
-        Retry.ROLLED_BACK,
-        r"Current loss scale already at minimum|Minimum loss scale reached",
-    ),
-    Signature(
         "F03",
         Kind.NUMERIC,
         Suspect.NO,
@@ -128,7 +128,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.ONCE,
         AT_START + r"(?!\w*Warning\b)(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Failure|Inva"
-        r"lid|NotFound)\b(?::|$)",
+        r"lid|NotFound)\b(?::|$)|\bUncaught [A-Z]\w*(?:Error|Exception):",
         Weight.FATAL,
         general=True,
     ),
@@ -138,7 +138,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.ONCE,
         AT_START + r"(?:[A-Za-z_]\w*\.){0,8}(?:CalledProcessError|ProcessRaisedException|ProcessExi"
-        r"tedException|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFEr"
+        r"tedException(?!.* signal SIG)|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFEr"
         r"ror|ConnectionAbortedError|RemoteError|RayTaskError\S*|RayActorError|W"
         r"orkerCrashedError|EngineDeadError)\b|Engine core initialization failed|WorkerProc init"
         r"ialization failed|EngineCore (?:failed to start|encountered a fatal error)|[Ss]ee (?:the )?(?:roo"

@@ -155,7 +155,7 @@ ROWS: tuple[Signature, ...] = (
         r"rror|Temporary failure in name resolution|SSLError|LocalEntryNotFoundError|Off"
         r"lineModeIsEnabled|couldn't connect to 'https|requests\.exceptions\.\w+|urllib\."
         r"error\.URLError|Couldn't reach|Cannot send a request, as the client has been c"
-        r"losed",
+        r"losed|socket\.timeout: timed out|The (?:read|handshake|write) operation timed out",
         Weight.POSSIBLE,
     ),
     Signature(

@@ -65,7 +65,7 @@ NEEDS: dict[str, str] = {
         "not compiled with|provided ptx was"
     ),
     "C15": "cuda error: |cuda_error_invalid|cudaerrorinvalidconfiguration|invalid device id",
-    "C16": ": cuda |cuda error: |cuda runtime error|cudaerror_t",
+    "C16": ": cuda |cuda error: |cuda runtime error|cudaerror_t|hsa_status_error|hip error: ",
     "N01": "before timing out|caught collective|timed out waiting",
     "N02": " watchdog at work|timeout at nccl",
     "N03": "heartbeat monitor|watchdog got stuck",
@@ -97,7 +97,7 @@ NEEDS: dict[str, str] = {
     "N17": "bind nvlink sharp|mapping resources|nvls multicast",
     "N18": "cuda failure",
     "N19": "'out of memory'|failed to cuda",
-    "N20": "distbackenderror|nccl error in:|processgroupnccl.",
+    "N20": "distbackenderror|nccl error|processgroupnccl.",
     "R01": (
         "broken pipe|connection reset|recv, got 0 bytes|recvbytes failed|recvvalue failed|"
         "sendbytes failed|was likely closed"
@@ -115,7 +115,7 @@ NEEDS: dict[str, str] = {
     "N22": "ncclsystemerror|net plugin |net/ofi |request completed|unhandled system",
     "N23": " completion from|ibv_wc_wr_flush_",
     "N24": "ncclunhandledcudaerror|unhandled cuda",
-    "N25": "internal error -|ncclinternalerror|nccl error in:",
+    "N25": "internal error -|ncclinternalerror|nccl error",
     "N30": "bootstrap|init complete|ncclcomminitrank",
     "N33": "cuda ipc handle|peer access is not",
     "N32": "due to a collective timeout",
@@ -139,7 +139,7 @@ NEEDS: dict[str, str] = {
         "return code = -11|sigsegv) received|*** sigsegv|terminated with"
     ),
     "R11": (
-        " <signals.sigabrt|*** sigabrt|exitcode|exited on signal|return code = -6|"
+        " aborted|aborted (core| <signals.sigabrt|*** sigabrt|exitcode|exited on signal|return code = -6|"
         "signal 6 (sigabrt|terminated with"
     ),
     "R08": (
@@ -197,7 +197,8 @@ NEEDS: dict[str, str] = {
         " client error| send a request,| server error|.error.urlerror|connecttimeout|"
         "couldn't connect|couldn't reach|httperror: |localentrynotfounderror|maxretryerror|"
         "nameresolutionerror|offlinemodeisenabled|readtimeout|requests.exceptions|sslerror|"
-        "temporary failure|too many requests"
+        "temporary failure|too many requests|"
+        "socket.timeout|operation timed out"
     ),
     "M06": "killed",
     "S09": (
