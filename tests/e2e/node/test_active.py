@@ -114,7 +114,9 @@ def test_an_inspection_tests_idle_and_drained_nodes_and_changes_nothing(clean_bo
     _suspects_are_tested_once(box)
     box.heal(NODE)
     cluster.wait_for(
-        lambda: no_drain(box, NODE), "returned to service by the agent that had drained it"
+        lambda: no_drain(box, NODE),
+        "returned to service by the agent that had drained it",
+        scene=lambda: f"{reservations(box)}\n{agent_log(box, NODE)[-3000:]}",
     )
 
 

@@ -32,15 +32,22 @@ do mkdir -p $place; done
 """
 
 
-@pytest.mark.parametrize("agent", ["sleep 300 & echo $! >/run/holdfast/agent.lock", ":"])
-def test_the_agent_ends_and_its_files_go_also_without_an_agent(tmp_path: Path, agent: str) -> None:
+AGENT = "(exec -a holdfast-agent sleep 300) & echo $! >/run/holdfast/agent.lock"
+OTHER = "sleep 300 & echo $! >/run/holdfast/agent.lock"
+"""An agent crashed, and its process id is another program's by now."""
+
+
+@pytest.mark.parametrize(("before", "running"), [(AGENT, "0"), (OTHER, "1"), (":", "0")])
+def test_the_agent_ends_and_no_other_process_and_its_files_go(
+    tmp_path: Path, before: str, running: str
+) -> None:
     if subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this user may make no namespaces")
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(KUBECTL)
     kubectl.chmod(0o755)
     loop = block("soperator.md", "rm -rf /opt/holdfast*")
-    text = f"{INSIDE}{agent}\n{loop}\njobs -p -r\nrm -rf /run/mount\nls /opt /etc /run /var/log\n"
+    text = f"{INSIDE}{before}\n{loop}\njobs -p -r | wc -l\nrm -rf /run/mount\nls /opt /etc /run /var/log\n"
     done = subprocess.run(
         [*UNSHARE, "bash", "-c", text],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin:/usr/sbin:/sbin"},
@@ -50,4 +57,4 @@ def test_the_agent_ends_and_its_files_go_also_without_an_agent(tmp_path: Path, a
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["/etc:", "/opt:", "other", "/run:", "/var/log:"]
+    assert done.stdout.split() == [running, "/etc:", "/opt:", "other", "/run:", "/var/log:"]
