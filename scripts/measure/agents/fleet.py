@@ -181,7 +181,7 @@ def _fault(name: SlurmName) -> Finding:
 
 
 def _step(step: Step, request: Sequence[Any]) -> Iterator[Any]:
-    *rest, step.known, step.looked, reload = request
+    *rest, step.known, step.looked, step.domain, reload = request
     yield step.run(*rest, reload=reload)
 
 
