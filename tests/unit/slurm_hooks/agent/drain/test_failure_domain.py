@@ -10,6 +10,7 @@ from holdfast.errors import Unavailable
 from holdfast.policy.budget import Count
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.topology import Group
+from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.drain.messages import StepResult
 from slurm_hooks.settings.sections import BudgetConfig
 from tests.unit.slurm_hooks.agent.drain.fake_slurm import ME, Bench, fault
@@ -42,7 +43,7 @@ def test_half_of_a_leaf_switch_is_drained_and_no_more(leaf: Bench) -> None:
     assert outcome.slurm_status.action == "over-budget"
     assert "2 of at most 2 nodes of topology=leaf0 are out of service" in outcome.slurm_status.why
     assert leaf.slurm.mine.comment.startswith("holdfast:XID79: over budget: ")
-    leaf.slurm.undrain(["worker-2"])
+    leaf.slurm.undrain([SlurmName("worker-2")])
     leaf.run(fault())
     assert leaf.slurm.mine.drained_flag, "it opens by itself"
 
@@ -54,11 +55,11 @@ def test_nodes_of_other_switches_leave_it_its_room(leaf: Bench) -> None:
 
 def test_most_nodes_with_one_fault_are_one_incident(leaf: Bench) -> None:
     drained(leaf, "worker-0", code="XID79")
-    leaf.slurm.comment(["worker-2"], "holdfast:XID79: over budget: GPU 1 fell off")
+    leaf.slurm.comment([SlurmName("worker-2")], "holdfast:XID79: over budget: GPU 1 fell off")
     outcome = leaf.run(fault())
     assert not leaf.slurm.mine.drained_flag
     assert "3 of 4 nodes of topology=leaf0 have XID79: one incident" in outcome.slurm_status.why
-    leaf.slurm.comment(["worker-2"], "")
+    leaf.slurm.comment([SlurmName("worker-2")], "")
     leaf.run(fault())
     assert leaf.slurm.mine.drained_flag
 
