@@ -45,8 +45,13 @@ REST_S = 20.0
 PROCESSES = os.cpu_count() or 1
 START_S = 60.0 * STORM / 1000
 """For the first step of each agent, before the storm."""
-STORM_S = 480.0
-"""For the storm, and until the agents ask as rarely as they do for good."""
+STORM_S = 900.0
+"""The longest time for the storm, and until the agents ask as rarely as they do for good."""
+CALM_S = 240.0
+"""From the storm's begin until the intervals between an agent's steps are as long as they get."""
+LOOK_S = 15.0
+FEW_TABLES = STORM // 100
+"""Reads of the node table in that time, once each drained node has made its exact count."""
 SHARE = 0.02
 SETTLED_S = 10.0
 """Of slurmctld's time. All else of a drain is each node's own work, but here 1,000 nodes share this machine."""
@@ -181,12 +186,22 @@ class _Run:
                 while self._written(storm) < allowed and time.monotonic() < begin + STORM_S:
                     time.sleep(0.5)
             most = self._out()
-            time.sleep(max(0.0, begin + STORM_S - time.monotonic()))
+            self._until_calm(begin)
             with self._window() as later:
                 time.sleep(WINDOW_S)
+            fleet.stop_file(folder).touch()
             seen = [row for future in running for row in future.result()]
         yield self._settled(seen, storm.cost, (bare, alone_s), (allowed, most))
         yield self._share(f"slurmctld while {STORM} nodes stay out", later.cost)
+
+    def _until_calm(self, begin: float) -> None:
+        """Here the exact counts of all agents, which follow their drains within a minute, share a core."""
+        time.sleep(max(0.0, begin + CALM_S - time.monotonic()))
+        while time.monotonic() < begin + STORM_S:
+            with self._window() as look:
+                time.sleep(LOOK_S)
+            if look.cost.requests.get("REQUEST_NODE_INFO", 0) <= FEW_TABLES:
+                return
 
     def _settled(
         self,
