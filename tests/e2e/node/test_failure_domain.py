@@ -31,9 +31,9 @@ def switched_box(clean_box: Box) -> Iterator[Box]:
     assert "max_nodes: 2" in before
     yield clean_box
     cluster.repair(clean_box)
-    agents.configure(clean_box, lambda _text: before)
     _restart(clean_box, plain)
     tree.unlink()
+    agents.configure(clean_box, lambda _text: before)  # they read the topology when they start
 
 
 def _restart(box: Box, conf: str) -> None:
