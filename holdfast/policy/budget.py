@@ -67,18 +67,28 @@ class BudgetLimits(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """Whether one more node may leave service: ``out`` of ``allowed`` are out of service by Holdfast,
-    ``total`` exist. ``by_users``: ``out`` and ``allowed`` count only faults that users can cause."""
+    ``total`` exist. ``by_users``: ``out`` and ``allowed`` count only faults that users can cause.
+    ``where``: they count only this failure domain. ``incident``: the fault that ``out`` nodes of it have, too
+    many to drain each."""
 
     admitted: bool
     out: int
     allowed: int
     total: int
     by_users: bool = False
+    where: str = ""
+    incident: str = ""
 
     @property
     def why(self) -> str:
         """One clause for people."""
-        why = f"{self.out} of at most {self.allowed} nodes are out of service by Holdfast"
+        if self.incident:
+            return (
+                f"{self.out} of {self.total} nodes of {self.where} have {self.incident}: one incident (a "
+                "switch, a filesystem, power?), no further node of it is drained"
+            )
+        of = f" of {self.where}" if self.where else ""
+        why = f"{self.out} of at most {self.allowed} nodes{of} are out of service by Holdfast"
         return f"{why} for faults that users can cause" if self.by_users else why
 
 

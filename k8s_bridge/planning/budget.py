@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from holdfast.node_states import NOT_DEFINED
 from holdfast.policy.budget import is_charged
+from holdfast.policy.failure_domain import is_incident, room
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName, NodeState, SlurmName
 from k8s_bridge.config import BridgeConfig
@@ -25,8 +26,6 @@ SPENT = "the budget is spent (bridge.budget)"
 DOMAIN_SPENT = "the budget of {} is spent (bridge.budget.domain_share)"
 Domains = Mapping[SlurmName, str]
 """Slurm node → its leaf switch or block."""
-SMALLEST_DOMAIN = 3
-"""Nodes. In a smaller domain, one node more or less is no sign of an incident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +130,7 @@ class _Groups:
     def admit(self, name: KubeName) -> str:
         """Why that node may not be drained because of its domain; empty: it may, and counts."""
         domain = self.of[name]
-        if domain and self._out[domain] >= max(1, int(self._share * self.sizes[domain] + 1e-9)):
+        if domain and self._out[domain] >= room(self._share, self.sizes[domain]):
             return DOMAIN_SPENT.format(f"{self.kind}={domain}")
         self._out[domain] += 1
         return ""
@@ -143,7 +142,7 @@ def _incidents(
     """Nodes of which too many match at once, each with the reason, and a line for each incident."""
     share = limits.incident_share
     # The whole cluster is judged first: its line says more than one for each domain.
-    if total >= SMALLEST_DOMAIN and len(matched) > share * total:
+    if is_incident(len(matched), total, share):
         why = "more than bridge.budget.incident_share of the cluster: one incident"
         return dict.fromkeys(matched, why), (
             f"rules match {len(matched)} of {total} nodes, more than bridge.budget.incident_share: one "
@@ -153,7 +152,7 @@ def _incidents(
     bad = {
         domain
         for domain, count in found.items()
-        if domain and sizes[domain] >= SMALLEST_DOMAIN and count > share * sizes[domain]
+        if domain and is_incident(count, sizes[domain], share)
     }
     held = {
         name: f"more than bridge.budget.incident_share of {groups.kind}={groups.of[name]}: one incident"

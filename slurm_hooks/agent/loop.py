@@ -32,6 +32,7 @@ from slurm_hooks.agent.jobs.watcher import JobWatcher
 from slurm_hooks.agent.kernel_log import KernelLog
 from slurm_hooks.agent.kill_tasks.worker import TaskKiller, tasks_to_kill
 from slurm_hooks.agent.lock import HeldLock
+from slurm_hooks.agent.memory import Memory
 from slurm_hooks.agent.node_death.component import NodeDeath
 from slurm_hooks.agent.notices.notifier import Notifier
 from slurm_hooks.agent.saved_state import SavedState
@@ -104,6 +105,7 @@ class Agent:
         self._next_pass = self._pass_began_s = 0.0
         self._config_seen = config.stamp
         self._signals = Signals()
+        self._memory = Memory()
 
     def run(self) -> bool:
         """Runs until SIGTERM (returns False), or until a new configuration requires a restart
@@ -213,6 +215,7 @@ class Agent:
         else:
             self._clean_passes += 1
         self._publish_and_act()
+        self._memory.passed()
 
     def _look_at_config(self) -> None:
         """A valid new configuration restarts the agent; an invalid one changes nothing."""

@@ -60,11 +60,23 @@ class BudgetConfig:
     users_share: float = 0.5
     """Share of the budget, 0 to 1, for drains because of faults that any user can cause
     (DISK_FULL, JOB_LEFTOVER, …). The rest is reserved for hardware faults."""
+    domain_share: float = 0.5
+    """Share of the nodes of a leaf switch or block of Slurm's topology, 0 to 1, that may be out of
+    service by Holdfast. One node always may, if `max_nodes` and `max_share` allow it."""
+    incident_share: float = 0.5
+    """If more than this share of all nodes, or of a leaf switch or block, has the same fault, and there
+    are at least 3, it is one incident: no further node of it is drained, and its comment says so."""
 
     def __post_init__(self) -> None:
         if self.max_nodes < 0:
             raise ValueError(f"max_nodes must not be negative, got {self.max_nodes}")
-        within(self, max_share=(0, 1), users_share=(0, 1))
+        within(
+            self,
+            max_share=(0, 1),
+            users_share=(0, 1),
+            domain_share=(0, 1),
+            incident_share=(0, 1),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -10,13 +11,14 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.history import store
-from slurm_hooks.agent import lock
+from slurm_hooks.agent import lock, memory
 from tests.component.test_agent_process import ROOT, XID79, Node, is_ok, wait
 from tests.unit.slurm_hooks.conftest import SimulatedNvml
 
@@ -93,6 +95,39 @@ def test_it_stays_within_its_resource_limits(node: Node) -> None:
     each_s = (cpu_s(agent.pid) - spent) / (passes(node) - before)
     assert each_s <= 0.1
     assert pss_mib(agent.pid) <= 60
+
+
+_COUNTS = """
+import runpy, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: sys._debugmallocstats())
+runpy.run_module("slurm_hooks.agent", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_its_lists_of_freed_objects_are_emptied(node: Node) -> None:
+    """Else they grow with each pass, to 4 MB after a day."""
+    with (node.state.parent / "stderr").open("w+") as said:
+        argv = [sys.executable, "-c", _COUNTS, "--node", "w", "--config", str(node.config)]
+        env = {**os.environ, "NVMLSIM_STATE": str(node.nvml.state)}
+        agent = subprocess.Popen(argv, cwd=ROOT, env=env, stderr=said)
+        node.agents.append(agent)
+
+        def freed(at_pass: int) -> int:
+            """How many tuples Python keeps for later."""
+            wait(lambda: passes(node) >= at_pass)
+            begin = said.seek(0, os.SEEK_END)
+            os.kill(agent.pid, signal.SIGUSR1)
+
+            def counts() -> list[str]:
+                said.seek(begin)
+                return re.findall(r"(\d+) free \d+-sized PyTuple", said.read())
+
+            wait(lambda: len(counts()) == 20)
+            return sum(map(int, counts()))
+
+        found = [freed(at_pass) for at_pass in range(5, 2 * memory.PASSES, 3)]
+        falls = [after < before / 2 for before, after in pairwise(found)]
+        assert any(falls), found
 
 
 def test_its_starts_and_stops_are_in_the_history(node: Node) -> None:

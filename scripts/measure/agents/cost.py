@@ -22,7 +22,7 @@ from holdfast.config.schema import ClusterConfig, SlurmConfig
 from holdfast.policy import budget
 from holdfast.slurm.cli import SlurmCli
 from holdfast.vocabulary import SlurmName
-from measure.agents import fleet
+from measure.agents import cores, fleet
 from measure.bridge.many_nodes import ManySlurmNodes, slurm_name
 from measure.bridge.process import cpu_s
 from measure.figures import Figure, Series, text
@@ -45,8 +45,13 @@ REST_S = 20.0
 PROCESSES = os.cpu_count() or 1
 START_S = 60.0 * STORM / 1000
 """For the first step of each agent, before the storm."""
-STORM_S = 480.0
-"""For the storm, and until the agents ask as rarely as they do for good."""
+STORM_S = 900.0
+"""The longest time for the storm, and until the agents ask as rarely as they do for good."""
+CALM_S = 240.0
+"""From the storm's begin until the intervals between an agent's steps are as long as they get."""
+LOOK_S = 15.0
+FEW_TABLES = STORM // 100
+"""Reads of the node table in that time, once each drained node has made its exact count."""
 SHARE = 0.02
 SETTLED_S = 10.0
 """Of slurmctld's time. All else of a drain is each node's own work, but here 1,000 nodes share this machine."""
@@ -54,11 +59,13 @@ _READ = re.compile(r"^\s*(REQUEST_\w+)\s+\(\s*\d+\)\s+count:(\d+)", re.MULTILINE
 
 
 class Cost(NamedTuple):
-    """Of slurmctld, in a window: its processor time, and the requests that it received."""
+    """Of slurmctld, in a window: its processor time, and the requests that it received. ``clients_s``: the
+    processor time of all commands, and of the agents' own code."""
 
     cpu_s: float
     wall_s: float
     requests: dict[str, int]
+    clients_s: float
 
     @property
     def share(self) -> float:
@@ -74,6 +81,7 @@ def agents(say: Say) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="hf", dir="/tmp") as name:
         root = cache() / "roots" / "24.11"
         with ManySlurmNodes(root, Path(name) / "slurm", NODES) as slurm:
+            cores.separate(slurm.pid)
             found = []
             for figure in _Run(slurm, say).figures():
                 found.append(figure)
@@ -178,12 +186,22 @@ class _Run:
                 while self._written(storm) < allowed and time.monotonic() < begin + STORM_S:
                     time.sleep(0.5)
             most = self._out()
-            time.sleep(max(0.0, begin + STORM_S - time.monotonic()))
+            self._until_calm(begin)
             with self._window() as later:
                 time.sleep(WINDOW_S)
+            fleet.stop_file(folder).touch()
             seen = [row for future in running for row in future.result()]
         yield self._settled(seen, storm.cost, (bare, alone_s), (allowed, most))
         yield self._share(f"slurmctld while {STORM} nodes stay out", later.cost)
+
+    def _until_calm(self, begin: float) -> None:
+        """Here the exact counts of all agents, which follow their drains within a minute, share a core."""
+        time.sleep(max(0.0, begin + CALM_S - time.monotonic()))
+        while time.monotonic() < begin + STORM_S:
+            with self._window() as look:
+                time.sleep(LOOK_S)
+            if look.cost.requests.get("REQUEST_NODE_INFO", 0) <= FEW_TABLES:
+                return
 
     def _settled(
         self,
@@ -214,8 +232,12 @@ class _Run:
             notes=(
                 f"storm: {drained} of {STORM} drained, {allowed} allowed; {out} out of service in the end, {most} "
                 f"after the last drain; {failed} steps failed",
-                f"storm: with the commands of {STORM} nodes on this machine's {PROCESSES} cores, the drains took "
-                f"{_spread(took)}; the fewest bare commands {bare.wall_s:.1f} s, {STORM} bare drains {alone_s:.1f} s",
+                f"storm: slurmctld used its core for {cost.share:.0%} of {cost.wall_s:.0f} s; the rest of the time it "
+                f"waited for the commands of {STORM} nodes, which share {cores.left()} here and needed "
+                f"{cost.clients_s:.0f} s of it, {cost.clients_s / max(1, drained) * 1000:.0f} ms for each drain "
+                f"(bare commands: {bare.clients_s:.0f} s); on a cluster each node has cores of its own",
+                f"storm: so here the drains took {_spread(took)}; the fewest bare commands {bare.wall_s:.1f} s, "
+                f"{STORM} bare drains {alone_s:.1f} s",
                 f"storm: until then slurmctld received {cost.said}",
             ),
         )
@@ -254,17 +276,18 @@ class _Window:
 
     def __init__(self, slurm: ManySlurmNodes):
         self._slurm = slurm
-        self.cost = Cost(0.0, 1.0, {})
+        self.cost = Cost(0.0, 1.0, {}, 0.0)
 
     def __enter__(self) -> _Window:
         self._before = self._requests()
         self._cpu_s, self._begun = cpu_s(self._slurm.pid, children=False), time.monotonic()
+        self._clients_s = cores.clients_cpu_s()
         return self
 
     def __exit__(self, *_: object) -> None:
         used = cpu_s(self._slurm.pid, children=False) - self._cpu_s
         took_s = time.monotonic() - self._begun
-        self.cost = Cost(used, took_s, self.so_far())
+        self.cost = Cost(used, took_s, self.so_far(), cores.clients_cpu_s() - self._clients_s)
 
     def so_far(self) -> dict[str, int]:
         """The requests since the begin."""

@@ -78,13 +78,19 @@ def run(share: Share) -> list[Seen]:
     with ThreadPoolExecutor(AT_ONCE) as threads:
         count = _count(share)
         members = [_Member(name, share, threads, count) for name in share.names]
-        while (now := time.monotonic()) < share.until:
+        stop = stop_file(share.folder)
+        while (now := time.monotonic()) < share.until and not stop.exists():
             for member in members:
                 member.turn(now)
             time.sleep(_TICK_S)
         for member in members:
             member.close()
     return [member.seen for member in members]
+
+
+def stop_file(folder: str) -> Path:
+    """Ends all agents before their time."""
+    return Path(folder) / "stop"
 
 
 def _settings(share: Share, name: SlurmName) -> Settings:
@@ -181,7 +187,7 @@ def _fault(name: SlurmName) -> Finding:
 
 
 def _step(step: Step, request: Sequence[Any]) -> Iterator[Any]:
-    *rest, step.known, step.looked, reload = request
+    *rest, step.known, step.looked, step.domain, reload = request
     yield step.run(*rest, reload=reload)
 
 

@@ -19,6 +19,7 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Action, SlurmName
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
+from slurm_hooks.agent.drain.node_table import KnownDomain
 from slurm_hooks.agent.drain.pace import Pace
 from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.agent.drain.return_test import ReturnTest
@@ -36,11 +37,13 @@ _CONFIRM_AFTER_S = (10.0, 60.0, 300.0)
 is killed before that, it starts with the drain that had ended.
 """
 _SWITCHED_OFF = "switched off: off/all beside the configuration"
-_CALLS = 15
+_CALLS = 16
 """The most Slurm commands of one step, for its deadline: slurmctld's start time, nodes (two
 commands for a node in no partition), accounting, node, drain, nodes (again two), change count,
-node, undrain, change count, comment, node, and one to spare.
+node, undrain, change count, comment, node, topology, and one to spare.
 """
+Known = tuple[SlurmNode | None, tuple[int, int] | None, KnownDomain | None]
+"""What one step leaves to the next: the node, the number of changes, and the failure domain."""
 
 
 class DrainController:
@@ -61,7 +64,7 @@ class DrainController:
         self._pace = Pace(config.agent)
         self._recounts = False
         self._count: Count | None = None
-        self._known: tuple[SlurmNode | None, tuple[int, int] | None] = (None, None)
+        self._known: Known = (None, None, None)
         self._failed_key: object = None
         self._reload = False
         self._next = float("inf")
@@ -251,7 +254,7 @@ class DrainController:
         )
 
         def serve(request: Any) -> Iterator[StepResult]:
-            *rest, step.known, step.looked, reload = request
+            *rest, step.known, step.looked, step.domain, reload = request
             yield step.run(*rest, reload=reload)
 
         return serve
@@ -304,7 +307,7 @@ class DrainController:
         fault_open = self._sent.worst is not None
         self._pace.done(self.slurm_status, status, now, fault_open=fault_open)
         self.slurm_status = status
-        self._count, self._known = outcome.count, (outcome.node, outcome.looked)
+        self._count, self._known = outcome.count, (outcome.node, outcome.looked, outcome.domain)
         if any(entry.event == DRAINED for entry in outcome.entries):
             self._pace.drained(now, has_room=outcome.has_room)
         elif self._recounts:

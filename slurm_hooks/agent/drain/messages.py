@@ -9,6 +9,7 @@ from holdfast.policy.node_inputs import Move, NodeDecision
 from holdfast.policy.ownership import DrainRecord, Undrained, is_own_drain
 from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
+from slurm_hooks.agent.drain.node_table import KnownDomain
 from slurm_hooks.agent.drain.record import Drained
 
 
@@ -83,7 +84,7 @@ class StepResult:
     ``unwritten``      why the records are not on disk, empty if they are.
     ``comments``       how many times the comment was changed.
     ``comment_waits``  the comment was not changed because it was changed too often lately.
-    ``count``          the newest count of the node table that is known.
+    ``count``          the newest count of the node table that is known. ``domain``: this node's failure domain.
     ``node``           this node before the step. ``looked``: slurmctld's number of changes before that.
     ``has_room``       the budget had plenty of room after a drain: to count it again is not urgent.
     """
@@ -99,6 +100,7 @@ class StepResult:
     comments: int = 0
     comment_waits: bool = False
     count: Count | None = None
+    domain: KnownDomain | None = None
     has_room: bool = False
     node: SlurmNode | None = None
     looked: tuple[int, int] | None = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from holdfast.policy import budget
+from holdfast.policy import budget, failure_domain
 from holdfast.policy.budget import Admission
 from holdfast.policy.node_inputs import DrainInputs, NodeSituation, ReturnLimits
 from holdfast.policy.ownership import HOOK_REASONS
@@ -51,8 +50,12 @@ class Situations:
             now=datetime.now(timezone.utc),
             record=record,
             gpu_recovered=_recovered(inputs, gpu),
-            admission=counted.proof or _admission(self.name, table, limits, code),
-            must_withdraw=table is not None and self.name in budget.withdrawals(table, limits),
+            admission=counted.proof or _admission(self.name, counted, limits, code),
+            must_withdraw=table is not None
+            and (
+                self.name in budget.withdrawals(table, limits)
+                or self.name in failure_domain.withdrawals(table, counted.domain, limits)
+            ),
             reserved_by=reserved_by,
         )
 
@@ -80,10 +83,15 @@ def needs_budget(inputs: DrainInputs, drained: Drained | None, node: SlurmNode) 
 
 
 def _admission(
-    name: SlurmName, table: Sequence[SlurmNode] | None, limits: BudgetConfig, code: str
+    name: SlurmName, counted: Counted, limits: BudgetConfig, code: str
 ) -> Admission | None:
     """The budget's answer for a fault; ``None``: not needed."""
-    return budget.admit(name, table, limits, code) if table is not None and code else None
+    if counted.table is None or not code:
+        return None
+    found = budget.admit(name, counted.table, limits, code)
+    refused = failure_domain.refusal(name, code, counted.table, counted.domain, limits)
+    # That it is an incident says more than that the budget is spent.
+    return refused if refused is not None and (found.admitted or refused.incident) else found
 
 
 def without_hook_drain(node: SlurmNode) -> SlurmNode:

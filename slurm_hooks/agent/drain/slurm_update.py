@@ -24,7 +24,7 @@ from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.drain import return_test
 from slurm_hooks.agent.drain.manual_resume import by_person
 from slurm_hooks.agent.drain.messages import SlurmStatus, StepResult, has_own_comment, status_after
-from slurm_hooks.agent.drain.node_table import Counted, NodeTable
+from slurm_hooks.agent.drain.node_table import Counted, KnownDomain, NodeTable
 from slurm_hooks.agent.drain.record import Drained, Records, reopened
 from slurm_hooks.agent.drain.return_test import HoldfastReservation
 from slurm_hooks.agent.drain.situation import Situations, needs_budget, without_hook_drain
@@ -48,6 +48,8 @@ class Step:
     """This node from an earlier step."""
     looked: tuple[int, int] | None = None
     """The number of changes of nodes (and since when it counts) before that step."""
+    domain: KnownDomain | None = None
+    """This node's failure domain, from an earlier step."""
     _table: NodeTable = field(init=False)
     _writes: SlurmWrites = field(init=False)
     _reserved: HoldfastReservation | None = field(default=None, init=False)
@@ -70,7 +72,7 @@ class Step:
         gave no result, so what it wrote to the records is read from the disk after all."""
         undrained = None
         self._table = NodeTable(
-            self.slurm, self.name, self.config.node.budget, inputs.count, self.known
+            self.slurm, self.name, self.config.node.budget, inputs.count, self.known, self.domain
         )
         if reload:
             drained, _ = self.records.load()
@@ -117,7 +119,7 @@ class Step:
         if drained is not None and ended and self._reserved is None:
             if self._by_person(drained):
                 return self._acknowledge(drained, node)
-            table = Counted(table=self._table.all_nodes())
+            table = self._table.counted(drained.record.code, exact=True)
             if not self.config.may_act():
                 return StepResult(slurm_status=SlurmStatus())
             again = self._drain_again(inputs, drained, node, table)
@@ -273,7 +275,7 @@ class Step:
             raise Unavailable(["scontrol"], "the node was drained by someone else in the meantime")
         self.slurm.drain([self.name], decision.reason)
         self._writes.note(drained, f"{text}: {decision.reason}", DRAINED)
-        counted = self._table.counted(drained.record.code)
+        counted = self._table.counted(drained.record.code, after=True)
         self._writes.has_room = counted.table is None
         if counted.table is not None:
             node = self._table.this_node(counted.table)

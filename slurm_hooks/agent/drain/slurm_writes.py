@@ -54,6 +54,7 @@ class SlurmWrites:
             comments=self.comments,
             comment_waits=self.comment_waits,
             count=self.table.count,
+            domain=self.table.domain,
             has_room=self.has_room,
         )
 

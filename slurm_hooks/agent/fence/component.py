@@ -11,7 +11,7 @@ from holdfast.adapters.log import Log
 from holdfast.config.kill_switch_files import ALL, FENCE, switches_off
 from holdfast.policy.job.fence import HURRY_S, POLL_S, Order
 from slurm_hooks.agent.component import NEVER
-from slurm_hooks.agent.fence.keeper import Change, Keeper, Request
+from slurm_hooks.agent.fence.keeper import Change, Keeper, Request, Watching
 from slurm_hooks.agent.fence.stopped import Stopped
 from slurm_hooks.agent.fence.tasks import Attempt
 from slurm_hooks.agent.job_runs.runs import Runs
@@ -21,7 +21,10 @@ from slurm_hooks.worker.worker import Answer, Worker
 
 log = Log("agent")
 
-_MOST_USERS = 16
+_MOST_WORKERS = 16
+_TURN_S = 5.0
+"""A worker whose user has no attempt here gives its place to that of another user after this time."""
+_SAY_AGAIN_S = 3600.0
 _DEADLINE_S = 10.0
 _AFTER_PROBLEM_S = 5.0
 _SAID = {
@@ -35,12 +38,17 @@ _SAID = {
 class _User:
     worker: Worker
     due: float
-    problem: str = ""
+    began_at: float
+    attempts: int | None = None
     stopped: frozenset[Attempt] = field(default_factory=frozenset)
 
 
 class Fence:
-    """``runs``: the jobs on this node, as the prologs reported them."""
+    """``runs``: the jobs on this node, as the prologs reported them.
+
+    There are ``_MOST_WORKERS`` at once. If more users have jobs here, the workers of those without an attempt
+    take turns, so each user is looked at; what has an attempt keeps its worker.
+    """
 
     def __init__(self, config: Settings, runs: Callable[[], Runs]) -> None:
         self._config, self._runs = config, runs
@@ -50,6 +58,10 @@ class Fence:
         """Workers that have not exited yet: a user can delay that, so no second one is started meanwhile."""
         self._seen: Runs | None = None
         self._jobs: dict[int, frozenset[int]] = {}
+        self._looked_at: dict[int, float] = {}
+        """When each user's last worker began."""
+        self._problems: dict[int, str] = {}
+        self._say_at = float("-inf")
 
     @property
     def workers(self) -> list[Worker]:
@@ -99,8 +111,13 @@ class Fence:
         self._seen = runs
         self._jobs = _by_user(runs)
         for uid in [uid for uid in self._users if uid not in self._jobs]:
-            self._leaving[uid] = self._users.pop(uid).worker
-            self._leaving[uid].close()
+            self._end_worker(uid)
+        self._looked_at = {uid: at for uid, at in self._looked_at.items() if uid in self._jobs}
+        self._problems = {uid: why for uid, why in self._problems.items() if uid in self._jobs}
+
+    def _end_worker(self, uid: int) -> None:
+        self._leaving[uid] = self._users.pop(uid).worker
+        self._leaving[uid].close()
 
     def _end_workers(self, now: float) -> None:
         for worker in self._leaving.values():
@@ -108,13 +125,34 @@ class Fence:
         self._leaving = {uid: one for uid, one in self._leaving.items() if one.leaving}
 
     def _start_workers(self, now: float) -> None:
-        for uid in self._jobs:
-            if len(self._users) >= _MOST_USERS:
-                return
-            if uid not in self._users and uid not in self._leaving:
-                worker = Worker(f"fence-{uid}", self._open(uid))
-                stopped = self._kept.of(self._jobs[uid])
-                self._users[uid] = _User(worker, now, stopped=stopped)
+        waiting = [uid for uid in self._jobs if uid not in self._users and uid not in self._leaving]
+        waiting.sort(key=lambda uid: self._looked_at.get(uid, float("-inf")))
+        if len(waiting) > _MOST_WORKERS - len(self._users):
+            self._make_room(len(waiting), now)
+        for uid in waiting[: max(0, _MOST_WORKERS - len(self._users))]:
+            worker = Worker(f"fence-{uid}", self._open(uid))
+            stopped = self._kept.of(self._jobs[uid])
+            self._users[uid] = _User(worker, now, now, stopped=stopped)
+            self._looked_at[uid] = now
+
+    def _make_room(self, waiting: int, now: float) -> None:
+        """Ends the workers that have found no attempt, so that other users are looked at."""
+        idle = [
+            uid
+            for uid, user in self._users.items()
+            if user.attempts == 0 and not user.worker.busy and now - user.began_at >= _TURN_S
+        ]
+        for uid in idle[:waiting]:
+            self._end_worker(uid)
+        needed = sum(bool(user.attempts) for user in self._users.values())
+        if needed >= _MOST_WORKERS and now >= self._say_at:
+            self._say_at = now + _SAY_AGAIN_S
+            log.warning(
+                "attempts of some users are not fenced: too many users have tasks on this node",
+                users=len(self._jobs),
+                most=_MOST_WORKERS,
+                waiting=waiting,
+            )
 
     def _take(self, uid: int, user: _User, answer: Answer) -> None:
         for item in answer.items:
@@ -128,13 +166,16 @@ class Fence:
             elif isinstance(item, frozenset):
                 user.stopped = item
                 self._keep()
+            elif isinstance(item, Watching):
+                user.attempts = item.attempts
             elif isinstance(item, float):
                 user.due = time.monotonic() + max(item, HURRY_S)
         if answer.error:
+            user.attempts = user.attempts or 0
             user.due = time.monotonic() + _AFTER_PROBLEM_S
-            if answer.error != user.problem:
+            if answer.error != self._problems.get(uid, ""):
                 log.info("attempts are not fenced", uid=uid, why=answer.error)
-        user.problem = answer.error
+        self._problems[uid] = answer.error
 
     def _keep(self) -> None:
         problem = self._kept.keep(

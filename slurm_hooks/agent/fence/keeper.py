@@ -53,6 +53,13 @@ class Change:
     processes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """How many attempts of the user there are on this node. ``None``: no scan has answered yet."""
+
+    attempts: int | None
+
+
 class _Threads:
     """The threads of one keeper, ``_MOST_THREADS`` at most."""
 
@@ -160,7 +167,8 @@ class Keeper:
         self._has_scanned = False
 
     def serve(self, request: Request) -> Iterator[Any]:
-        """The changes, the attempts that are stopped now, and in how many seconds to ask again."""
+        """The changes, the attempts that are stopped now, how many there are, and in how many seconds to ask
+        again."""
         now = self._clock()
         self._find(request, now)
         for watched in self._watched.values():
@@ -179,6 +187,7 @@ class Keeper:
                 again_s = min(again_s, watched.lease.look_again_s(self._clock()))
         stopped = (attempt for attempt, one in self._watched.items() if one.enforced is Order.STOP)
         yield frozenset(stopped) if self._has_scanned else request.stopped
+        yield Watching(attempts=len(self._watched) if self._has_scanned else None)
         yield again_s
 
     # --- which attempts are here -----------------------------------------------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from slurm_hooks.agent.kill_tasks.recorders import Recorders
 from slurm_hooks.node import kernel_files
 from slurm_hooks.node.process import (
     ask_for_stacks,
@@ -58,12 +59,17 @@ class KilledTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Task:
-    """A task to kill. ``start``: in ticks since boot."""
+    """A task to kill. ``start``: in ticks since boot. ``handles``: it has a handler for SIGABRT.
+
+    Nothing of its environment is kept but two numbers: it is the user's, and so is the number of tasks.
+    """
 
     pid: int
     start: int
-    env: Mapping[str, str]
+    job: str
+    step: str
     did: str
+    handles: bool
 
     def is_it(self, procfs: Path) -> bool:
         """Whether the pid is still that of the process whose environment was read."""
@@ -75,10 +81,7 @@ class _Task:
         return now is not None and now[1] == self.start and now[0] not in "ZX"
 
     def killed(self, *, stacks: bool) -> KilledTask:
-        job, step = (
-            self.env.get(name, "")[:_NUMBER_CHARS] for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")
-        )
-        return KilledTask(pid=self.pid, job=job, step=step, did=self.did, stacks=stacks)
+        return KilledTask(pid=self.pid, job=self.job, step=self.step, did=self.did, stacks=stacks)
 
 
 def open_kill(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[KilledTask]]:
@@ -92,16 +95,17 @@ def open_kill(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[Kille
         if not isinstance(request, TasksToKill):
             raise TypeError(f"expected TasksToKill, got {request!r}")
         later: list[_Task] = []
+        recorders = Recorders(procfs)
         late: TimeoutError | None = None
         try:
-            for task in each(procfs, lambda pid: _affected_task(procfs, pid, request)):
-                if catches(procfs, task.pid, signal.SIGABRT):
+            for task in each(procfs, lambda pid: _affected_task(procfs, pid, request, recorders)):
+                if task.handles:
                     later.append(task)
                 elif send(task.pid, signal.SIGKILL, partial(task.is_it, procfs)):
                     yield task.killed(stacks=False)
         except TimeoutError as error:
             late = error
-        printing = _have_printed(procfs, later)
+        printing = _have_printed(procfs, later, recorders)
         for task in later:
             if send(task.pid, signal.SIGKILL, partial(task.is_it, procfs)) or task in printing:
                 yield task.killed(stacks=task in printing)
@@ -111,14 +115,14 @@ def open_kill(procfs: Path = Path("/proc")) -> Callable[[object], Iterator[Kille
     return serve
 
 
-def _have_printed(procfs: Path, tasks: Sequence[_Task]) -> list[_Task]:
+def _have_printed(procfs: Path, tasks: Sequence[_Task], recorders: Recorders) -> list[_Task]:
     """Has these tasks write what they do, and waits until they have ended, a second at most. Returns those
     that were asked for their stacks."""
     if not tasks:
         return []
     from slurm_hooks.agent.kill_tasks import flight_dumps  # noqa: PLC0415 - the agent stays small
 
-    flight_dumps.request(procfs, {task.pid: task.env for task in tasks})
+    flight_dumps.request(procfs, recorders)
     asked = [
         task for task in tasks if ask_for_stacks(procfs, task.pid, partial(task.is_it, procfs))
     ]
@@ -128,14 +132,21 @@ def _have_printed(procfs: Path, tasks: Sequence[_Task]) -> list[_Task]:
     return asked
 
 
-def _affected_task(procfs: Path, pid: int, to_kill: TasksToKill) -> _Task | None:
+def _affected_task(
+    procfs: Path, pid: int, to_kill: TasksToKill, recorders: Recorders
+) -> _Task | None:
     task = task_of(procfs, pid)
     if task is None:
         return None
     start, env = task
     if not affected(env, to_kill):
         return None
-    return _Task(pid=pid, start=start, env=env, did=evidence_of(pid, str(procfs)))
+    handles = catches(procfs, pid, signal.SIGABRT)
+    if handles:
+        recorders.add(pid, env)
+    job, step = (env.get(name, "")[:_NUMBER_CHARS] for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
+    did = evidence_of(pid, str(procfs))
+    return _Task(pid=pid, start=start, job=job, step=step, did=did, handles=handles)
 
 
 def task_of(procfs: Path, pid: int) -> tuple[int, dict[str, str]] | None:

@@ -9,44 +9,31 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slurm_hooks.job.progress.ranks.flight_dump import PIPE, FlightDump
-from slurm_hooks.node import kernel_files
-from slurm_hooks.node.process_scan import uid_of
+from slurm_hooks.agent.kill_tasks.recorders import Recorder, Recorders
+from slurm_hooks.job.progress.ranks.flight_dump import FlightDump
 from slurm_hooks.worker.as_user import become, groups_of
 
 _WAIT_S = 1.5
 _MARGIN_S = 0.3
 _POLL_S = 0.02
-_MOST_USERS = 8
-"""More of them than have jobs on one node."""
 
 
-def request(procfs: Path, tasks: Mapping[int, Mapping[str, str]]) -> None:
-    """Asks the ranks of these processes (pid → environment), and waits until each has written its dump, a second
-    and a half at most. Never raises."""
-    by_user: dict[int, dict[int, int]] = defaultdict(dict)
-    for pid, env in tasks.items():
-        rank = kernel_files.whole(env.get("RANK" if "LOCAL_RANK" in env else "SLURM_PROCID", ""))
-        uid = uid_of(procfs / str(pid)) if env.get(PIPE) and rank is not None else None
-        if uid is not None and rank is not None:
-            by_user[uid].setdefault(rank, pid)
+def request(procfs: Path, recorders: Recorders) -> None:
+    """Asks these ranks, and waits until each has written its dump, a second and a half at most. Never raises."""
     children = [
-        child
-        for uid, ranks in list(by_user.items())[:_MOST_USERS]
-        if (child := _forked(procfs, uid, [(rank, pid, tasks[pid]) for rank, pid in ranks.items()]))
+        child for uid, ranks in recorders.by_user() if (child := _forked(procfs, uid, ranks))
     ]
     end = time.monotonic() + _WAIT_S + _MARGIN_S
     for child in children:
         _wait(child, end)
 
 
-def _forked(procfs: Path, uid: int, ranks: Sequence[tuple[int, int, Mapping[str, str]]]) -> int:
-    """A child that asks these ranks (number, pid, environment) as their user; 0: there is none."""
+def _forked(procfs: Path, uid: int, ranks: Sequence[Recorder]) -> int:
+    """A child that asks these ranks as their user; 0: there is none."""
     try:
         child = os.fork()
     except OSError:
@@ -61,11 +48,11 @@ def _forked(procfs: Path, uid: int, ranks: Sequence[tuple[int, int, Mapping[str,
         os._exit(0)
 
 
-def _ask(procfs: Path, ranks: Sequence[tuple[int, int, Mapping[str, str]]]) -> None:
+def _ask(procfs: Path, ranks: Sequence[Recorder]) -> None:
     asked = []
-    for rank, pid, env in ranks:
-        environ = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-        dump = FlightDump(environ, rank, procfs / str(pid) / "root")
+    for one in ranks:
+        environ = {os.fsencode(name): os.fsencode(value) for name, value in one.env.items()}
+        dump = FlightDump(environ, one.rank, procfs / str(one.pid) / "root")
         if dump.request():
             asked.append(dump)
     end = time.monotonic() + _WAIT_S

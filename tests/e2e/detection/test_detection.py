@@ -41,7 +41,7 @@ def whole_box(boxes: Boxes, release: str) -> Iterator[Box]:
 
 
 def _without_grace(text: str) -> str:
-    text = re.sub(r"max_nodes: \d+", "max_nodes: 4", text)
+    text = re.sub(r"max_nodes: \d+", "max_nodes: 4, incident_share: 1", text)
     for name in OF_THE_MACHINE:
         text = text.replace(f"\n  {name}: {{mode: drain}}", f"\n  {name}: {{mode: off}}")
     return text.replace(

@@ -14,6 +14,7 @@ from holdfast.policy.ownership import PastDrain
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.parse.sdiag import NodeChanges
 from holdfast.slurm.reservations import Reservation, SlurmMaintenance
+from holdfast.slurm.topology import Group
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent.drain.messages import StepResult
 from slurm_hooks.agent.drain.record import Records
@@ -45,6 +46,14 @@ class FakeSlurm:
     rows: int = 0
     """How often one node was read from sinfo, which costs slurmctld little."""
     hidden: bool = False
+    leaves: list[Group] = field(default_factory=list)
+    """The leaf switches; none: there is no topology."""
+
+    def topology(self) -> list[Group]:
+        self._ask()
+        if not self.leaves:
+            raise Refused(["scontrol"], "No topology information available")
+        return self.leaves
 
     def add(self, *names: str) -> None:
         for name in names:

@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.config.schema import ClusterConfig, PathsConfig, SlurmConfig
 from slurm_hooks.agent.component import NEVER
+from slurm_hooks.agent.fence import component
 from slurm_hooks.agent.fence.component import Fence
 from slurm_hooks.agent.job_runs.runs import JobRun, Runs
 from slurm_hooks.node.process import process_state
@@ -177,3 +178,42 @@ def test_the_kill_switch(node: _Node) -> None:
     (node.folder / "off/fence").unlink()
     node.until(lambda: _state(pid) == "Z")
     assert node.started[0].wait() == -signal.SIGKILL
+
+
+def test_users_without_attempts_leave_their_place_to_others(
+    node: _Node, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """More users with jobs than workers: who has an attempt is fenced, whoever came first."""
+    monkeypatch.setattr(component, "_MOST_WORKERS", 1)
+    monkeypatch.setattr(component, "_TURN_S", 0.0)
+    idle = [JobRun(job=_JOB + i, restarts=0, started_s=1.0, uid=_UID + i) for i in (1, 2)]
+    node.runs = Runs(runs={run.key: run for run in (*idle, *node.runs.runs.values())})
+    pid = node.task(_UID)
+    node.attempt(2, 1)
+    node.until(lambda: _state(pid) == "Z")
+    said = capfd.readouterr().err
+    assert "too many users" not in said, "each had its turn"
+    assert said.count("uid=61241") <= 1
+
+
+def test_too_many_users_with_attempts_are_reported_once(
+    node: _Node, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(component, "_MOST_WORKERS", 1)
+    monkeypatch.setattr(component, "_TURN_S", 0.0)
+    node.task(_UID)
+    node.until(lambda: bool(node.component.workers))
+    node.until(lambda: not node.component.workers)
+    other = JobRun(job=_JOB + 1, restarts=0, started_s=1.0, uid=_OTHER)
+    node.runs = node.runs.with_run(other)
+    said: list[str] = []
+
+    def is_reported() -> bool:
+        said.append(capfd.readouterr().err)
+        return "users=2 most=1 waiting=1" in "".join(said)
+
+    node.until(is_reported)
+    for _ in range(3):
+        node.component.turn(time.monotonic())
+    said.append(capfd.readouterr().err)
+    assert "".join(said).count("not fenced: too many users") == 1
