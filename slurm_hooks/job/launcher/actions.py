@@ -127,6 +127,7 @@ class Actions:
             job_state=state if snapshot.job else None,
             cancelled=True,
         )
+        self._control.deliver()
         return code
 
     def cancelled(self, end: StepEnd) -> str:
