@@ -35,7 +35,8 @@ class Marker:
 
     ``launchers_killed``: how often in a row this job's launcher was killed. ``exclude``: nodes that
     the next run avoids. ``release``: nodes that an earlier run avoided because of Holdfast. ``at``:
-    epoch seconds. ``journal``: the path of the job's journal. ``owner``: the sender's uid as the
+    epoch seconds. ``journal``: the path of the job's journal. ``replace_nodes``: other nodes
+    may take the place of bad ones that the job names (``--nodelist``). ``owner``: the sender's uid as the
     kernel reports it; -1 in a packet.
     """
 
@@ -47,6 +48,7 @@ class Marker:
     release: tuple[str, ...] = ()
     launchers_killed: int = 0
     journal: str = ""
+    replace_nodes: bool = False
     owner: int = -1
 
 
@@ -103,6 +105,7 @@ def decoded(data: bytes) -> Marker:
         release=_nodes(facts, "release"),
         launchers_killed=count({"launchers_killed": 0, **facts}, "launchers_killed"),
         journal=_path(facts.get("journal")),
+        replace_nodes=facts.get("replace_nodes") is True,
         owner=_owner(facts.get("owner", -1)),
     )
 

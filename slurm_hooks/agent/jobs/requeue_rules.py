@@ -36,6 +36,13 @@ OF_THE_PROGRAM = "NonZeroExitCode"
 reason."""
 
 
+_SAVED_S = 14.0
+"""slurmctld saves that a job has ended within five seconds. One that is killed before comes back with the job
+RUNNING."""
+_FORGOTTEN_S = 600.0
+"""It then finds out at the second registration of the job's first node, a minute later, and requeues the job."""
+
+
 class Next(Enum):
     """The next step about a job."""
 
@@ -81,6 +88,18 @@ def before_requeue(
     if "PENDING" in states and since_s < HASTE_S:
         return Next.LOOK_SOON
     return Next.FORGET  # cancelled, timed out or completed: not requeued
+
+
+def after_finish(job: SlurmJob, since_s: float, script_runs: Callable[[], bool]) -> Next:
+    """The next step about a job whose launcher has ended it for good. ``script_runs``: its batch script still
+    runs here, with further commands."""
+    states = set(job.state.split("+"))
+    if "PENDING" in states or since_s >= _FORGOTTEN_S:
+        return Next.FORGET
+    if since_s < _SAVED_S:
+        return Next.LOOK_LATER
+    forgotten = bool(states & _UNDER_WAY) and not script_runs()
+    return Next.LOOK_LATER if forgotten else Next.FORGET
 
 
 def after_requeue(

@@ -35,6 +35,8 @@ class JobControl:
         """How the agent changes the job's ExcNodeList when the job is requeued."""
         self.superseded: Callable[[], bool] = lambda: False
         """Whether a newer attempt has begun, which a request would end."""
+        self.replace_nodes = False
+        """Whether the job's owner lets other nodes take the place of bad ones that the job names."""
         self.launchers_killed = 0
         """How often in a row the launcher of this job was killed before this one."""
 
@@ -55,9 +57,15 @@ class JobControl:
             exclude=self.exclusion.add,
             release=self.exclusion.remove,
             launchers_killed=self.launchers_killed,
+            replace_nodes=self.replace_nodes,
             journal=str(self._tools.journal.path),
         )
         return self._agent.send(marker, for_s=for_s)
+
+    def deliver(self) -> None:
+        """Before the launcher of a job exits that Slurm or a person has ended: the agent has to know that the
+        job ran, to start it at once if it was requeued."""
+        self._agent.flush(_AT_END_S)
 
     def _end_without_agent(self) -> None:
         """An agent that restarts later would find the launcher gone and requeue the job if it failed.
