@@ -54,14 +54,16 @@ class TrackedJobs:
         idle_s = IDLE_S if self._journals.looked_at(marker) else _JOURNAL_S
         if marker.state == markers.FINISHED and not self._journals.looked_at(marker):
             idle_s = 0.0  # a job that has ended is soon forgotten
-        wait_s = 0.0 if marker.state == markers.REQUEUE else idle_s
+        wait_s = 0.0 if marker.state == markers.REQUEUE or marker.leaving else idle_s
         before = self._tracked.get(job)
         # An unchanged marker that is sent again must not restart the period of frequent queries.
         since = before.since if before is not None and before.is_about(marker) else now
         tracked = TrackedJob(marker, changed_ns, since, now + wait_s, self._look)
         if before is not None:
             tracked.kept = before.kept
-            tracked.kept_looked_at = before.kept_looked_at and before.is_about(marker)
+            same = before.marker.restarts == marker.restarts
+            leaves = marker.leaving or marker.state == markers.REQUEUE
+            tracked.kept_tried = before.kept_tried and same and leaves
         self._tracked[job] = tracked
 
     def _wake_ended(self, now: float) -> None:

@@ -218,6 +218,8 @@ class AttemptLoop:
             journal.add("proved", attempt=self._number, why=watch.proved)
             decision = JobDecision(next=Next.RESTART, why=watch.proved)
             return self._actions.act(decision, self._number, code=end.exit_code, tell=False)
+        if snapshot.faults:
+            self._control.announce()
         if any(fault.fatal for fault in snapshot.faults or ()):
             end = without_abort(end)
         left = checkpoints_left.left(self._job.checkpoints, attempt.choice)

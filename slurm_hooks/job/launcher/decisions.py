@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
+from types import MappingProxyType
 
 from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.policy.job.decision import decide
@@ -84,7 +85,8 @@ class Decisions:
             why=decision.why,
             exclude=list(decision.exclude),
         )
-        self.set_exclusion(decision.exclude, snapshot.job.excluded if snapshot.job else "")
+        listed = snapshot.job.excluded if snapshot.job else ""
+        self.set_exclusion(decision.exclude, listed, snapshot.tested)
         say(f"decision: {decision.next.value}: {decision.why}")
         return decision
 
@@ -134,11 +136,17 @@ class Decisions:
         say(f"{host}: another process uses the GPU's memory, and is not of this job: pid {named}")
         return replace(ended, kind=FailureKind.NODE, suspects=frozenset({host}))
 
-    def set_exclusion(self, suspects: Sequence[SlurmName], listed: str) -> None:
-        """The nodes that the next run avoids, of which ``listed`` are those that the job avoids now."""
+    def set_exclusion(
+        self,
+        suspects: Sequence[SlurmName],
+        listed: str,
+        tested: Mapping[SlurmName, datetime] = MappingProxyType({}),
+    ) -> None:
+        """The nodes that the next run avoids, of which ``listed`` are those that the job avoids now. ``tested``:
+        nodes that have passed an inspection, and when."""
         ours = excluded_nodes(self._tools.journal.events())
         now = datetime.now(timezone.utc)
-        self._control.exclusion = exclusion(ours, suspects, names_in(listed), now)
+        self._control.exclusion = exclusion(ours, suspects, names_in(listed), now, tested)
 
 
 def _named(snapshot: JobSnapshot) -> frozenset[SlurmName]:

@@ -21,6 +21,8 @@ T = TypeVar("T")
 _AFTER_REQUEUE_S = 60.0
 """Slurm ends the batch script within KillWait. Until then the script must not continue."""
 _BEFORE_REQUEUE_S = 1.0
+_KEPT_AFTER_S = 0.3
+"""An agent needs this long to keep the job's nodes free, and Slurm 0.2 s to give them to another job."""
 _AT_END_S = 5.0
 """How long to wait for an agent that restarts: the launcher exits and cannot retry later."""
 
@@ -31,6 +33,7 @@ class JobControl:
     def __init__(self, context: JobContext, tools: Tools) -> None:
         self._context, self._tools = context, tools
         self._agent = AgentLink(tools.run_dir, warn=say)
+        self._announced_at: float | None = None
         self.exclusion = Exclusion()
         """How the agent changes the job's ExcNodeList when the job is requeued."""
         self.superseded: Callable[[], bool] = lambda: False
@@ -48,7 +51,13 @@ class JobControl:
         elif not self._send(state, for_s=_AT_END_S):
             self._end_without_agent()
 
-    def _send(self, state: str, for_s: float = 0.0) -> bool:
+    def announce(self) -> None:
+        """Tells the agent that a requeue is probable, so that it keeps the job's nodes free from then on."""
+        if self._context.node_count > 1 and self._tools.config.keep_nodes:
+            self._send(markers.RUNNING, leaving=True)
+            self._announced_at = time.monotonic()
+
+    def _send(self, state: str, for_s: float = 0.0, *, leaving: bool = False) -> bool:
         marker = markers.Marker(
             job=self._context.job_id,
             restarts=self._context.restarts,
@@ -58,6 +67,7 @@ class JobControl:
             release=self.exclusion.remove,
             launchers_killed=self.launchers_killed,
             replace_nodes=self.replace_nodes,
+            leaving=leaving,
             journal=str(self._tools.journal.path),
         )
         return self._agent.send(marker, for_s=for_s)
@@ -93,6 +103,9 @@ class JobControl:
         refused, or it never answered and no agent has the marker.
         """
         agent_knows = self._send(markers.REQUEUE, _BEFORE_REQUEUE_S)
+        if agent_knows and self._context.node_count > 1 and self._tools.config.keep_nodes:
+            since = self._announced_at or time.monotonic()
+            time.sleep(max(0.0, since + _KEPT_AFTER_S - time.monotonic()))
         slurm, job_id = self._tools.slurm, self._context.job_id
         return self._request(
             "requeue", lambda: slurm.requeue(job_id), self._is_requeued, agent_goes_on=agent_knows

@@ -1,4 +1,4 @@
-"""Keeps the healthy nodes of a job free while it is requeued.
+"""Keeps the nodes of a job free while it is requeued.
 
 Its nodes are idle before Slurm's requeue delay is over, and in this time any other job takes them, also one with a
 lower priority (seen on 24.11.5 and 26.05.5). So the agent reserves them for root once the launcher is about to requeue
@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from holdfast.errors import Refused
-from holdfast.node_states import JOBS_LOST
-from holdfast.slurm.client import SlurmJob, SlurmNode
+from holdfast.slurm.client import SlurmJob
 from holdfast.slurm.hostlist import names_in
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job import marker as markers
@@ -26,7 +25,6 @@ from slurm_hooks.job.marker import Marker
 class ReservationsClient(Protocol):
     """The calls of Slurm that are used here. They raise CommandError."""
 
-    def nodes(self, names: Sequence[SlurmName] = ()) -> list[SlurmNode]: ...
     def keep_free(self, name: str, nodes: Sequence[SlurmName], comment: str) -> bool:
         """Reserve nodes for root for a minute, also while jobs run there."""
         ...
@@ -42,20 +40,18 @@ class KeptNodes:
     def __init__(self, slurm: ReservationsClient, *, enabled: bool) -> None:
         self._slurm, self._enabled = slurm, enabled
 
-    def is_due(self, marker: Marker, job: SlurmJob) -> bool:
-        """Whether the job has several nodes, still runs, and its launcher is about to requeue it."""
-        about_to = marker.state == markers.REQUEUE and job.restarts == marker.restarts
-        runs = "RUNNING" in job.state.split("+")
-        return self._enabled and about_to and runs and len(names_in(job.nodes)) > 1
-
-    def healthy(self, marker: Marker, job: SlurmJob) -> tuple[SlurmName, ...]:
-        """The nodes to keep: not those out of service, and none that the next run avoids."""
-        try:
-            nodes = self._slurm.nodes(tuple(map(SlurmName, names_in(job.nodes))))
-        except Refused:  # a node that is no longer configured
+    def nodes(self, marker: Marker, job: SlurmJob) -> tuple[SlurmName, ...]:
+        """The nodes to keep now; none: the job has one node only, or its launcher requeues it not. Other jobs
+        get the first of them some 0.2 s after the launcher's request, so nothing else is asked before. No job
+        can start on those that are drained anyway."""
+        states, again = set(job.state.split("+")), job.restarts - marker.restarts
+        told = marker.leaving or marker.state == markers.REQUEUE
+        runs = told and again == 0 and "RUNNING" in states
+        leaves = told and again == 1 and "COMPLETING" in states
+        names = names_in(job.nodes)
+        if not self._enabled or len(names) < 2 or not (runs or leaves):
             return ()
-        usable = (node for node in nodes if not (node.drained_flag or node.states & JOBS_LOST))
-        return tuple(node.name for node in usable if node.name not in marker.exclude)
+        return tuple(SlurmName(name) for name in names if name not in marker.exclude)
 
     def reserve(self, job_id: int, nodes: Sequence[SlurmName]) -> str:
         """The reservation's name; empty: Slurm refused it, and the job goes on without it."""
@@ -74,6 +70,8 @@ class KeptNodes:
         """Whether nothing waits for the nodes any more: the next run has begun, or it begins without a delay."""
         states = set(job.state.split("+"))
         waits = job.restarts > marker.restarts and "PENDING" in states
-        return marker.state != markers.REQUEUE or (
-            job.expedited and waits and "COMPLETING" not in states
-        )
+        if marker.state != markers.REQUEUE and not (
+            marker.leaving and job.restarts == marker.restarts
+        ):
+            return True
+        return job.expedited and waits and "COMPLETING" not in states

@@ -42,10 +42,11 @@ class NodeSteps:
         if tracked.kept and self._kept.must_free(marker, job):
             tracked.excluded = job.excluded
             return self.freed(self._start if job.restarts > marker.restarts else self._look)
+        nodes = () if tracked.kept_tried else self._kept.nodes(marker, job)
+        if nodes:
+            return partial(self._keep, nodes)
         if not tracked.named_looked_at and self._named.is_due(marker, job):
             return partial(self._look_at_named, job)
-        if not tracked.kept_looked_at and self._kept.is_due(marker, job):
-            return partial(self._look_at_kept, job)
         return None
 
     def freed(self, then: Step) -> Step:
@@ -63,12 +64,8 @@ class NodeSteps:
         change()
         tracked.next, tracked.due = self._look, now
 
-    def _look_at_kept(self, job: SlurmJob, tracked: TrackedJob, now: float) -> None:
-        nodes = self._kept.healthy(tracked.marker, job)
-        tracked.kept_looked_at = True
-        tracked.next, tracked.due = partial(self._keep, nodes) if nodes else self._look, now
-
     def _keep(self, nodes: Sequence[SlurmName], tracked: TrackedJob, now: float) -> None:
+        tracked.kept_tried = True
         tracked.kept = self._kept.reserve(tracked.marker.job, nodes)
         tracked.next, tracked.due = self._look, now
 

@@ -41,6 +41,7 @@ def test_the_nodes_of_a_job_are_kept_and_a_bad_one_that_it_names_is_replaced(
     expedited = ("--requeue=expedite",) if release >= "25.11" else ()
     named = "--nodelist=worker-1,worker-2"
     job = training.submit(clean_box, options=(named, *expedited), run="--replace-nodes", steps=300)
+    clean_box.run(["scontrol", "update", f"JobId={job.job_id}", "Priority=100000"])
     job.wait_step(2)
     argv = ["sbatch", "--parsable", "--exclusive", "--nodelist=worker-1", "--nice=1000"]
     argv += ["--chdir=/tmp", "--output=/dev/null", "--wrap=sleep 300"]

@@ -7,24 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.slurm.client import SlurmJob, SlurmNode
-from holdfast.vocabulary import NodeState, SlurmName
+from holdfast.slurm.client import SlurmJob
 from slurm_hooks.job import marker as markers
 from slurm_hooks.settings.job import JobConfig
 from tests.unit.slurm_hooks.agent.jobs.fake_job import JOB, FakeSlurm, Node
 
 WIDE = replace(JOB, nodes="n[1-3]")
-KEEP, FREE = "keep holdfast-job-7 n1,n3", "free holdfast-job-7"
+KEEP, FREE = "keep holdfast-job-7 n1,n2,n3", "free holdfast-job-7"
 
 
 def node_of(tmp_path: Path, job: SlurmJob = WIDE, *, keep_nodes: bool = True) -> Node:
-    states = {"n1": {NodeState.ALLOCATED}, "n3": {NodeState.ALLOCATED}}
-    states["n2"] = {NodeState.ALLOCATED, NodeState.DRAIN}
-    nodes = {
-        name: SlurmNode(name=SlurmName(name), states=frozenset(found))
-        for name, found in sorted(states.items())
-    }
-    return Node(tmp_path, FakeSlurm(job, all_nodes=nodes), config=JobConfig(keep_nodes=keep_nodes))
+    return Node(tmp_path, FakeSlurm(job), config=JobConfig(keep_nodes=keep_nodes))
 
 
 def test_they_are_reserved_before_the_requeue_and_freed_right_before_the_start(
@@ -41,11 +34,21 @@ def test_they_are_reserved_before_the_requeue_and_freed_right_before_the_start(
     assert asked.index("start_now") == asked.index(FREE) + 1, "nobody may take them between"
 
 
+def test_they_are_reserved_while_the_job_leaves_them(tmp_path: Path) -> None:
+    """slurmctld may requeue the job before the agent has asked about it."""
+    node = node_of(tmp_path)
+    node.mark(markers.REQUEUE)
+    node.slurm.completing = 5
+    node.slurm.requeued()
+    node.run(4)
+    assert node.changes == [KEEP, FREE, "start_now"]
+
+
 def test_a_node_that_the_next_run_avoids_is_not_kept(tmp_path: Path) -> None:
     node = node_of(tmp_path)
     node.mark(markers.REQUEUE, exclude=("n3",))
     node.run(1)
-    assert node.changes == ["keep holdfast-job-7 n1"]
+    assert node.changes == ["keep holdfast-job-7 n1,n2"]
 
 
 @pytest.mark.parametrize("ended", ["CANCELLED", "TIMEOUT"])
@@ -96,3 +99,26 @@ def test_otherwise_nothing_is_reserved(
     node.mark(state)
     node.run(3)
     assert node.changes == []
+
+
+def test_they_are_kept_from_the_moment_at_which_a_node_is_bad(tmp_path: Path) -> None:
+    node = node_of(tmp_path)
+    node.mark(markers.RUNNING)
+    node.run(1)
+    node.mark(markers.RUNNING, leaving=True)
+    node.run(1)
+    assert node.changes == [KEEP]
+    node.mark(markers.REQUEUE)
+    node.run(1)
+    node.slurm.requeued()
+    node.run(4)
+    assert node.changes == [KEEP, FREE, "start_now"]
+
+
+def test_they_are_freed_if_the_job_is_restarted_on_them(tmp_path: Path) -> None:
+    node = node_of(tmp_path)
+    node.mark(markers.RUNNING, leaving=True)
+    node.run(1)
+    node.mark(markers.RUNNING)
+    node.run(20)
+    assert node.changes == [KEEP, FREE]
