@@ -37,8 +37,8 @@ class Marker:
     the next run avoids. ``release``: nodes that an earlier run avoided because of Holdfast. ``at``:
     epoch seconds. ``journal``: the path of the job's journal. ``replace_nodes``: other nodes
     may take the place of bad ones that the job names (``--nodelist``). ``leaving``: a node of it is
-    bad, so it is about to be requeued. ``owner``: the sender's uid as the kernel reports it; -1 in a
-    packet.
+    bad, so it is about to be requeued. ``succeeded``: it ended for good and would not be run again.
+    ``owner``: the sender's uid as the kernel reports it; -1 in a packet.
     """
 
     job: int
@@ -51,6 +51,7 @@ class Marker:
     journal: str = ""
     replace_nodes: bool = False
     leaving: bool = False
+    succeeded: bool = False
     owner: int = -1
 
 
@@ -109,6 +110,7 @@ def decoded(data: bytes) -> Marker:
         journal=_path(facts.get("journal")),
         replace_nodes=facts.get("replace_nodes") is True,
         leaving=facts.get("leaving") is True,
+        succeeded=facts.get("succeeded") is True,
         owner=_owner(facts.get("owner", -1)),
     )
 

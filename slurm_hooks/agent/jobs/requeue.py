@@ -157,8 +157,9 @@ class Requeuer:
         may_requeue = partial(self._may_requeue, marker, job)
         if job.restarts > marker.restarts:
             return after_requeue(marker, job, since_s, self._delay_s(job), may_requeue)
-        if marker.state == markers.FINISHED:
-            return after_finish(job, since_s, lambda: self._script_runs(job.job_id))
+        if marker.state == markers.FINISHED and not tracked.requested:
+            runs = partial(self._script_runs, job.job_id)
+            return after_finish(marker, job, since_s, runs, may_requeue)
         return before_requeue(
             replace(marker, state=markers.REQUEUE) if tracked.requested else marker,
             job,
@@ -214,6 +215,7 @@ class Requeuer:
         tracked.requested = True
         gone = "its launcher was gone" if tracked.work_lost_at is None else "its launcher hangs"
         gone = gone if tracked.script_gone_at is None else "slurmctld has forgotten its requeue"
+        gone = "slurmctld has forgotten its end" if tracked.marker.succeeded else gone
         why = "its start failed" if tracked.starts else gone
         self._log(f"job {tracked.marker.job}: {why}, requeued")
         tracked.next, tracked.since = self._look, now

@@ -87,7 +87,7 @@ class Actions:
         """Ends the job here. ``cancelled``: by a user, so not counted as a failure of the job."""
         if code and not cancelled:
             self._notices.tell(JobEvent.FAILED, why, number)
-        self._control.mark(markers.FINISHED)
+        self._control.mark(markers.FINISHED, succeeded=succeeded)
         if code and self._look.expedited:
             self._control.end_expedited()
         self._tools.journal.add(

@@ -21,8 +21,8 @@ T = TypeVar("T")
 _AFTER_REQUEUE_S = 60.0
 """Slurm ends the batch script within KillWait. Until then the script must not continue."""
 _BEFORE_REQUEUE_S = 1.0
-_KEPT_AFTER_S = 0.3
-"""An agent needs this long to keep the job's nodes free, and Slurm 0.2 s to give them to another job."""
+_KEPT_AFTER_S = 0.2
+"""An agent needs half of this to keep the job's nodes free; Slurm needs as long to give them to another job."""
 _AT_END_S = 5.0
 """How long to wait for an agent that restarts: the launcher exits and cannot retry later."""
 
@@ -43,12 +43,12 @@ class JobControl:
         self.launchers_killed = 0
         """How often in a row the launcher of this job was killed before this one."""
 
-    def mark(self, state: str) -> None:
+    def mark(self, state: str, *, succeeded: bool = False) -> None:
         """Reports to the agent that the job runs, or has ended for good. Without an agent, Slurm's own
         requeue delay stays."""
         if state != markers.FINISHED:
             self._send(state)
-        elif not self._send(state, for_s=_AT_END_S):
+        elif not self._send(state, for_s=_AT_END_S, succeeded=succeeded):
             self._end_without_agent()
 
     def announce(self) -> None:
@@ -57,7 +57,9 @@ class JobControl:
             self._send(markers.RUNNING, leaving=True)
             self._announced_at = time.monotonic()
 
-    def _send(self, state: str, for_s: float = 0.0, *, leaving: bool = False) -> bool:
+    def _send(
+        self, state: str, for_s: float = 0.0, *, leaving: bool = False, succeeded: bool = False
+    ) -> bool:
         marker = markers.Marker(
             job=self._context.job_id,
             restarts=self._context.restarts,
@@ -68,6 +70,7 @@ class JobControl:
             launchers_killed=self.launchers_killed,
             replace_nodes=self.replace_nodes,
             leaving=leaving,
+            succeeded=succeeded,
             journal=str(self._tools.journal.path),
         )
         return self._agent.send(marker, for_s=for_s)

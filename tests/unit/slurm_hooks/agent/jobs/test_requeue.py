@@ -507,6 +507,19 @@ def test_the_end_that_a_killed_slurmctld_has_forgotten_costs_no_requeue_delay(no
     assert node.changes == ["start_now"]
 
 
+def test_a_job_that_has_succeeded_is_requeued_if_slurmctld_has_forgotten_its_end(
+    node: Node,
+) -> None:
+    """Its command is not run again, so it completes. Slurm itself may take minutes."""
+    node.mark("finished", succeeded=True)
+    node.run(14)
+    assert node.changes == []
+    node.script_runs = False
+    node.run(8)
+    assert node.changes == ["requeue", "start_now"]
+    assert "job 7: slurmctld has forgotten its end, requeued" in node.log
+
+
 def test_a_script_that_goes_on_after_its_last_holdfast_run_is_not_watched(node: Node) -> None:
     node.mark("finished")
     node.run(20)

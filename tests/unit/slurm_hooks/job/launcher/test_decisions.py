@@ -57,7 +57,7 @@ def test_a_launcher_that_others_end_tells_the_agent_before_it_exits(
 ) -> None:
     calls = list[str]()
     control = SimpleNamespace(
-        deliver=lambda: calls.append("deliver"), mark=lambda _: calls.append("mark")
+        deliver=lambda: calls.append("deliver"), mark=lambda _, **__: calls.append("mark")
     )
     tools = SimpleNamespace(journal=Journal(tmp_path / "journal.jsonl", lambda: 0.0))
     unused: Any = SimpleNamespace(expedited=False, finish=lambda: None)
