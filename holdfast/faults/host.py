@@ -92,6 +92,11 @@ HOST_FAULTS: tuple[Fault, ...] = (
         "step with scancel JOB.STEP. The kernel log tells whether memory ran out.", OWN,
     ),
     row(
+        "NODE_TESTED", "a node that the job excludes has passed an inspection",
+        (Severity.INFO, FaultClass.HOLDFAST, Action.NONE, False),
+        "Nothing to do: where holdfast run had excluded the node, the job may use it again.", OWN,
+    ),
+    row(
         "JOB_LEFTOVER", "a process of an ended job holds a GPU's memory",
         (_WARN, FaultClass.HOST, Action.WAIT, True),
         "The next job would not get that memory. Kill the process, or set node.leftovers: kill. The node "

@@ -25,6 +25,8 @@ MAX_JOURNAL_CHARS = 400
 
 STEPD_KILLED = "STEPD_KILLED"
 """A slurmstepd of the job was killed: its step never ends by itself."""
+NODE_TESTED = "NODE_TESTED"
+"""A node that the job excluded has passed an inspection."""
 
 _JOURNAL = "journal="
 _JOURNAL_CHARS = "/._-+=@,:~"

@@ -200,6 +200,10 @@ class SlurmCli:
         names = None if exclude is None else self._checked(exclude)
         self._run(argv_of.start_now(self._exact(job_id), names))
 
+    def require(self, job_id: int, names: Sequence[SlurmName]) -> None:
+        """Set the nodes that a pending job names (``sbatch --nodelist``), also to none."""
+        self._run(argv_of.require(self._exact(job_id), self._checked(names)))
+
     def clock(self) -> datetime:
         return self._parsed(argv_of.clock(), sdiag.clock)
 

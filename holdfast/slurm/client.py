@@ -59,8 +59,8 @@ class SlurmJob:
     number with the whole array, a het job's leader with all components. Empty where ``job_id`` is
     unambiguous. ``state`` is the base state and its flags joined by ``+``: ``PENDING`` means that the
     last run has left its nodes, ``PENDING+COMPLETING`` that it has not. ``expedited``: submitted with
-    ``--requeue=expedite`` (Slurm 25.11 and newer). ``end_at`` of a running job: its time limit; None:
-    it has none.
+    ``--requeue=expedite`` (Slurm 25.11 and newer). ``excluded`` and ``required``: hostlists of
+    ``--exclude`` and ``--nodelist``. ``end_at`` of a running job: its time limit; None: it has none.
     """
 
     job_id: int
@@ -75,6 +75,7 @@ class SlurmJob:
     batch_host: str = ""
     exit_code: str = ""
     excluded: str = ""
+    required: str = ""
     start_at: datetime | None = None
     end_at: datetime | None = None
     partition: str = ""

@@ -115,6 +115,11 @@ def start_now(job: str, exclude: Sequence[str] | None) -> list[str]:
     return ["scontrol", "update", f"JobId={job}", "StartTime=now", *excluded]
 
 
+def require(job: str, names: Sequence[str]) -> list[str]:
+    """The nodes that a pending job names (``sbatch --nodelist``). Only an administrator may change them."""
+    return ["scontrol", "update", f"JobId={job}", f"ReqNodeList={compress(names)}"]
+
+
 def clock() -> list[str]:
     return ["sdiag"]
 

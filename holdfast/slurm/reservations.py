@@ -79,6 +79,15 @@ def reserve_argv(name: str, nodes: Sequence[str], comment: str, minutes: int | N
     ]  # fmt: skip
 
 
+def keep_free_argv(name: str, nodes: Sequence[str], comment: str) -> list[str]:
+    """A minute is the shortest. No MAINT: the nodes are in service, and their jobs go on."""
+    return [
+        "scontrol", "create", "reservation", f"ReservationName={name}",
+        f"Nodes={compress(nodes)}", "Users=root", "StartTime=now", "Duration=1",
+        "Flags=IGNORE_JOBS", f"Comment={comment}",
+    ]  # fmt: skip
+
+
 def job_argv(job: TestJob) -> list[str]:
     """``srun`` that allocates whole nodes, runs the task on each, and prints the tasks' output."""
     minutes = max(1, -(-int(job.time_limit_s) // 60))
@@ -134,11 +143,19 @@ class SlurmMaintenance(SlurmCli):
         self, name: str, nodes: Sequence[SlurmName], comment: str, *, minutes: int | None
     ) -> bool:
         """Reserve ``nodes`` for root for ``minutes`` (None: a year). False: the name is taken."""
-        nodes = self._checked(nodes, some=True)
+        return self._create(
+            name, reserve_argv(name, self._checked(nodes, some=True), comment, minutes)
+        )
+
+    def keep_free(self, name: str, nodes: Sequence[SlurmName], comment: str) -> bool:
+        """Keep new jobs off ``nodes`` for a minute, also while jobs run there. False: the name is taken."""
+        return self._create(name, keep_free_argv(name, self._checked(nodes, some=True), comment))
+
+    def _create(self, name: str, argv: Sequence[str]) -> bool:
         if not _NAME.fullmatch(name):
             raise Refused(["scontrol"], f"not a reservation name: {name!r}")
         try:
-            self._run(reserve_argv(name, nodes, comment, minutes))
+            self._run(argv)
         except Refused as error:
             if _EXISTS.search(error.output):
                 return False

@@ -17,8 +17,10 @@ from holdfast.cli import site_config
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.load import load_section
-from holdfast.errors import UsageError
+from holdfast.errors import CommandError, UsageError
 from holdfast.policy import budget
+from holdfast.records import incidents
+from holdfast.records.incidents import NODE_TESTED, Incident
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.text.tables import table
 from holdfast.vocabulary import SlurmName
@@ -27,6 +29,7 @@ from slurm_hooks.active.config import ActiveConfig
 from slurm_hooks.active.inspector import InspectedNode, Inspector
 from slurm_hooks.active.node_reservation import NodeReservation, this_process
 from slurm_hooks.active.report import Inspected, as_json, as_text, exit_status
+from slurm_hooks.active.result import CheckOutcome
 from slurm_hooks.active.run_on_node import describe
 from slurm_hooks.settings.sections import NodeConfig
 
@@ -84,6 +87,7 @@ def main(argv: Sequence[str]) -> int:
         nodes = _wanted(inspector.candidates(names, idle_only=args.idle), bool(names))
     began = time.time()
     done = inspector.inspect(nodes, checks)
+    tell_excluding_jobs(slurm, done, time.time())
     _report(done, began, reports, config, as_one_json=args.json)
     return found.complain("inspect") or exit_status(done)
 
@@ -194,6 +198,29 @@ def known_tests(folder: Path) -> dict[str, Set[int]]:
         except (OSError, ValueError, KeyError, TypeError):
             continue  # of another version, or removed meanwhile
     return dict(found)
+
+
+def tell_excluding_jobs(slurm: SlurmMaintenance, done: Sequence[Inspected], at: float) -> None:
+    """Tell the jobs that exclude a node that it has passed, at ``at``: in their AdminComment, where their launchers
+    read it. These end the exclusion with the next requeue, if it was theirs. A job that cannot be told keeps it."""
+    passed = {SlurmName(node.node) for node in done if node.verdict == CheckOutcome.PASSED.value}
+    try:
+        excluded = slurm.excluded_nodes() if passed else {}
+        for node in sorted(passed & excluded.keys()):
+            for job_id in sorted(excluded[node]):
+                _tell(slurm, job_id, node, int(at))
+    except CommandError as error:
+        complain(f"holdfast inspect: jobs that exclude these nodes do not know of it: {error}")
+
+
+def _tell(slurm: SlurmMaintenance, job_id: int, node: SlurmName, at: int) -> None:
+    job = slurm.job(job_id)
+    if job is None or not incidents.may_write(job.admin_comment):
+        return
+    entry = Incident(code=NODE_TESTED, node=node, at=at)
+    there = incidents.parse(job.admin_comment)
+    journal = incidents.journal_in(job.admin_comment)
+    slurm.admin_comment(job, incidents.render(incidents.merge(there, (entry,)), journal))
 
 
 def _wanted(candidates: Sequence[InspectedNode], named: bool) -> list[InspectedNode]:

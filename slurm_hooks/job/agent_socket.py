@@ -22,6 +22,7 @@ _TIMEOUT_S = 1.0
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _WARN_AFTER = 5
 """Tries. The agent may open the socket a moment after the job's start, or be restarting."""
+_NO_ANSWER = "no answer"
 _CREDENTIALS = struct.Struct("3i")
 _ROOT = 0
 _OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")
@@ -55,6 +56,18 @@ class AgentLink:
             self._thread = threading.Thread(target=self._retry, name="agent-link", daemon=True)
             self._thread.start()
         return not problem
+
+    def flush(self, for_s: float) -> None:
+        """Before the launcher exits: tries again to send what waits, for ``for_s``. An agent takes few
+        packets of a user in a second, so those of a user with many jobs may wait."""
+        until = time.monotonic() + for_s
+        with self._lock:
+            for pause_s in _PAUSES_S:
+                problem = self._try() if self._waiting else ""
+                absent = problem and self.last is None and problem != _NO_ANSWER
+                if not problem or absent or time.monotonic() + pause_s >= until:
+                    return
+                time.sleep(pause_s)
 
     def _retry(self) -> None:
         tries = 0
@@ -98,7 +111,7 @@ def deliver_packet(run_dir: Path, data: bytes, timeout_s: float = _TIMEOUT_S) ->
             link.send(data)
             answer = link.recv(256).decode(errors="replace").strip()
     except TimeoutError:
-        return "no answer"
+        return _NO_ANSWER
     except OSError as error:
         return f"{path}: {error.strerror or error}"
     return "" if answer == markers.TAKEN else answer or "the agent closed the connection"

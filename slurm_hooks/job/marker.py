@@ -35,8 +35,10 @@ class Marker:
 
     ``launchers_killed``: how often in a row this job's launcher was killed. ``exclude``: nodes that
     the next run avoids. ``release``: nodes that an earlier run avoided because of Holdfast. ``at``:
-    epoch seconds. ``journal``: the path of the job's journal. ``owner``: the sender's uid as the
-    kernel reports it; -1 in a packet.
+    epoch seconds. ``journal``: the path of the job's journal. ``replace_nodes``: other nodes
+    may take the place of bad ones that the job names (``--nodelist``). ``leaving``: a node of it is
+    bad, so it is about to be requeued. ``succeeded``: it ended for good and would not be run again.
+    ``owner``: the sender's uid as the kernel reports it; -1 in a packet.
     """
 
     job: int
@@ -47,6 +49,9 @@ class Marker:
     release: tuple[str, ...] = ()
     launchers_killed: int = 0
     journal: str = ""
+    replace_nodes: bool = False
+    leaving: bool = False
+    succeeded: bool = False
     owner: int = -1
 
 
@@ -103,6 +108,9 @@ def decoded(data: bytes) -> Marker:
         release=_nodes(facts, "release"),
         launchers_killed=count({"launchers_killed": 0, **facts}, "launchers_killed"),
         journal=_path(facts.get("journal")),
+        replace_nodes=facts.get("replace_nodes") is True,
+        leaving=facts.get("leaving") is True,
+        succeeded=facts.get("succeeded") is True,
         owner=_owner(facts.get("owner", -1)),
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.policy.job.named_nodes import ReplaceNodes
+
 MIN_HANG_S, MAX_HANG_S = 20, 7 * 86400
 
 
@@ -37,6 +39,13 @@ class JobConfig:
     stop_notice_s: float = 600.0
     """How long before its machine is stopped (maintenance, spot notice) a job leaves at its next checkpoint
     even if no other node is free. At the latest it leaves half a minute before, without a checkpoint."""
+    keep_nodes: bool = True
+    """Whether the healthy nodes of a job are kept free for the seconds between its requeue and the end of Slurm's
+    delay, by a reservation."""
+    replace_nodes: ReplaceNodes = ReplaceNodes.ASKED
+    """Whether a requeued job that names its nodes (`sbatch --nodelist`) may get another node in the place of one
+    that is drained or DOWN. `asked`: if its owner says so, with `holdfast run --replace-nodes`; otherwise it waits
+    for that node."""
     max_clock_skew_s: float = 5.0
     """With a node clock further ahead of slurmctld's, Slurm's own requeue delay stays."""
 

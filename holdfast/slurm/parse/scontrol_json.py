@@ -68,6 +68,7 @@ def _job(row: Mapping[str, Any], job_id: int) -> SlurmJob:
         batch_host=text(row.get("batch_host")),
         exit_code=_exit_code(row.get("exit_code")),
         excluded=text(row.get("excluded_nodes")),
+        required=text(row.get("required_nodes")),
         start_at=epoch(row.get("start_time")),
         end_at=epoch(row.get("end_time")),
         partition=text(row.get("partition")),

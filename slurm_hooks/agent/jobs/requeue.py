@@ -28,11 +28,13 @@ from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.errors import CommandError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmJob
 from slurm_hooks.agent.jobs.journal_comment import CommentClient, JournalComment
+from slurm_hooks.agent.jobs.nodes.steps import NodeClient, NodeSteps
 from slurm_hooks.agent.jobs.requeue_rules import (
     ENDED_BADLY,
     HASTE_S,
     OF_THE_PROGRAM,
     Next,
+    after_finish,
     after_requeue,
     before_requeue,
     patience_s,
@@ -54,8 +56,8 @@ def _to_stderr(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-class JobClient(SlurmClient, CommentClient, Protocol):
-    """Slurm, with the comment and the hold of a job."""
+class JobClient(SlurmClient, CommentClient, NodeClient, Protocol):
+    """Slurm, with the comment, the hold and the list of nodes of a job."""
 
     def slurmctld_at(self) -> datetime:
         """The start time of the slurmctld that answers."""
@@ -95,6 +97,7 @@ class Requeuer:
         self._script_runs = script_runs
         self._last_at: dict[int, float] = {}
         self._journals = JournalComment(slurm)
+        self._nodes = NodeSteps(slurm, config, log, look=self._look, start=self._start)
         self._tracked = TrackedJobs(run_dir, self._journals, self._look, log)
 
     def step(self, now: float) -> None:
@@ -120,7 +123,7 @@ class Requeuer:
                 # Or Slurm has started it: the look tells.
                 self._forgotten(tracked, tracked.starts, now)
             else:
-                self._tracked.drop(tracked)
+                self._drop(tracked, now)
         except CommandError:
             tracked.due = now + _LATER_S  # Slurm did not answer: the same call later
 
@@ -136,16 +139,16 @@ class Requeuer:
         marker = tracked.marker
         job = self._slurm.job(marker.job)
         if job is None:
-            self._tracked.drop(tracked)
+            self._drop(tracked, now)
         elif self._uid_of(job.user) != marker.owner:
             self._log(
                 f"job {marker.job}: marker of uid {marker.owner}, but the job is {job.user}'s: removed"
             )
-            self._tracked.drop(tracked)
+            self._drop(tracked, now)
         elif self._journals.is_missing(marker, job):
             tracked.next, tracked.due = partial(self._name_journal, job), now
-        elif marker.state == markers.FINISHED:
-            self._tracked.drop(tracked)
+        elif (step := self._nodes.due(tracked, job)) is not None:
+            tracked.next, tracked.due = step, now
         else:
             self._carry_out(self._next(tracked, job, now), tracked, job, now)
 
@@ -154,6 +157,9 @@ class Requeuer:
         may_requeue = partial(self._may_requeue, marker, job)
         if job.restarts > marker.restarts:
             return after_requeue(marker, job, since_s, self._delay_s(job), may_requeue)
+        if marker.state == markers.FINISHED and not tracked.requested:
+            runs = partial(self._script_runs, job.job_id)
+            return after_finish(marker, job, since_s, runs, may_requeue)
         return before_requeue(
             replace(marker, state=markers.REQUEUE) if tracked.requested else marker,
             job,
@@ -166,7 +172,7 @@ class Requeuer:
     def _carry_out(self, step: Next, tracked: TrackedJob, job: SlurmJob, now: float) -> None:
         match step:
             case Next.FORGET:
-                self._tracked.drop(tracked)
+                self._drop(tracked, now)
             case Next.LOOK_SOON:
                 self._again(tracked, now)
             case Next.LOOK_LATER:
@@ -185,6 +191,13 @@ class Requeuer:
         tracked.next, tracked.due = self._look, now
         self._journals.write(tracked.marker, job)
 
+    def _drop(self, tracked: TrackedJob, now: float) -> None:
+        """Stop tracking the job, once nothing is reserved for it any more."""
+        if tracked.kept:
+            tracked.next, tracked.due = self._nodes.freed(self._drop), now
+        else:
+            self._tracked.drop(tracked)
+
     def _may_requeue(self, marker: Marker, job: SlurmJob) -> bool:
         if not job.requeue:
             return False
@@ -202,6 +215,7 @@ class Requeuer:
         tracked.requested = True
         gone = "its launcher was gone" if tracked.work_lost_at is None else "its launcher hangs"
         gone = gone if tracked.script_gone_at is None else "slurmctld has forgotten its requeue"
+        gone = "slurmctld has forgotten its end" if tracked.marker.succeeded else gone
         why = "its start failed" if tracked.starts else gone
         self._log(f"job {tracked.marker.job}: {why}, requeued")
         tracked.next, tracked.since = self._look, now
@@ -214,7 +228,7 @@ class Requeuer:
         if self._slurm.slurmctld_at().timestamp() + 1 > tracked.marker.at:
             tracked.next, tracked.due = self._release, now
         else:
-            self._tracked.drop(tracked)
+            self._drop(tracked, now)
 
     def _release(self, tracked: TrackedJob, now: float) -> None:
         self._slurm.release(tracked.marker.job)
@@ -238,12 +252,13 @@ class Requeuer:
                 f"job {tracked.marker.job}: this clock is {ahead_s:.0f} s ahead of slurmctld's; "
                 "Slurm's own requeue delay applies"
             )
-            self._tracked.drop(tracked)
+            self._drop(tracked, now)
             return
         if tracked.seen_pending_at is None:
             tracked.seen_pending_at = controller
         if controller >= tracked.seen_pending_at + 1 + math.ceil(ahead_s):
-            tracked.next, tracked.due = self._start, now
+            tracked.due = now
+            tracked.next = self._nodes.freed(self._start) if tracked.kept else self._start
         else:
             self._again(tracked, now)
 
@@ -260,7 +275,7 @@ class Requeuer:
         or with its start time still in the future. ``starts``: those that it has not forgotten."""
         tracked.forgotten += 1
         if tracked.forgotten > _MAX_STARTS:
-            self._tracked.drop(tracked)
+            self._drop(tracked, now)
             return
         tracked.starts, tracked.requested = max(0, starts), True
         tracked.next, tracked.since = self._look, now
@@ -271,7 +286,7 @@ class Requeuer:
         the credential. Slurm's delay would then begin again."""
         job = self._slurm.job(tracked.marker.job)
         if job is None or tracked.starts >= _MAX_STARTS:
-            self._tracked.drop(tracked)
+            self._drop(tracked, now)
             return
         states, again = set(job.state.split("+")), job.restarts - tracked.marker.restarts
         delayed = job.state_reason == "BeginTime" and self._delay_s(job) > _DELAYED_S
@@ -290,4 +305,4 @@ class Requeuer:
         elif tracked.waited_s(states, now) < patience_s(states):
             tracked.due = now + (_SOON_S if "PENDING" in states else _LATER_S)
         else:
-            self._tracked.drop(tracked)
+            self._drop(tracked, now)

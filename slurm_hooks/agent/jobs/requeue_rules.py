@@ -36,6 +36,14 @@ OF_THE_PROGRAM = "NonZeroExitCode"
 reason."""
 
 
+_SAVED_S = 14.0
+"""slurmctld saves that a job has ended within five seconds. One that is killed before comes back with the job
+RUNNING."""
+_FORGOTTEN_S = 600.0
+"""It then finds out at the second registration of the job's first node, often a minute later, sometimes
+more than three (seen on 24.11.5), and requeues the job."""
+
+
 class Next(Enum):
     """The next step about a job."""
 
@@ -81,6 +89,27 @@ def before_requeue(
     if "PENDING" in states and since_s < HASTE_S:
         return Next.LOOK_SOON
     return Next.FORGET  # cancelled, timed out or completed: not requeued
+
+
+def after_finish(
+    marker: Marker,
+    job: SlurmJob,
+    since_s: float,
+    script_runs: Callable[[], bool],
+    may_requeue: Callable[[], bool],
+) -> Next:
+    """The next step about a job whose launcher has ended it for good. ``script_runs``: its batch script still
+    runs here, with further commands."""
+    states = set(job.state.split("+"))
+    if "PENDING" in states or since_s >= _FORGOTTEN_S:
+        return Next.FORGET
+    if since_s < _SAVED_S:
+        return Next.LOOK_LATER
+    forgotten = bool(states & _UNDER_WAY) and not script_runs()
+    if not forgotten:
+        return Next.FORGET
+    # Slurm requeues it some day. A command that has succeeded is not run again, so the job then completes.
+    return Next.REQUEUE if marker.succeeded and may_requeue() else Next.LOOK_LATER
 
 
 def after_requeue(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.records import verdict_file
-from holdfast.slurm.cli import SlurmCli
+from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import Severity, Status
 from slurm_hooks.agent.jobs.requeue import Requeuer
 from slurm_hooks.node import machine, slurmstepds
@@ -20,7 +20,7 @@ _BATCH = "batch"
 def open_steps(config: Settings) -> Callable[[Any], Iterator[Any]]:
     """Answers each request with one step: the lines that it logged, then the seconds until the next
     step."""
-    slurm = SlurmCli(config.cluster.slurm.timeout_s, config.cluster.slurm.bin)
+    slurm = SlurmMaintenance(config.cluster.slurm.timeout_s, config.cluster.slurm.bin)
     lines: list[str] = []
     paths = config.cluster.paths
     requeuer = Requeuer(

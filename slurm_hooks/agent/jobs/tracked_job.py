@@ -31,6 +31,9 @@ class TrackedJob:
     ``excluded``      the job's ExcNodeList when it was seen pending.
     ``requested``     this agent has requeued it. ``forgotten``: how often slurmctld forgot a start.
     ``under_way_at``  when the job was first seen neither PENDING nor CONFIGURING.
+    ``kept``          the reservation that keeps its nodes free; ``kept_tried``: this agent has tried to
+                      make one.
+    ``named_looked_at``  the nodes that it names have been looked at.
     ``work_lost_at``  when the job was first seen running on a node whose work is lost.
     """
 
@@ -48,6 +51,9 @@ class TrackedJob:
     requested: bool = False
     forgotten: int = 0
     under_way_at: float | None = None
+    named_looked_at: bool = False
+    kept_tried: bool = False
+    kept: str = ""
 
     def is_about(self, marker: Marker) -> bool:
         """True if this marker is about the same state of the same run."""

@@ -45,21 +45,26 @@ class TrackedJobs:
 
     def _open(self, job: int, path: Path, changed_ns: int, now: float) -> None:
         marker = markers.read(path)
-        if marker is None or (
-            marker.state == markers.FINISHED and self._journals.looked_at(marker)
-        ):
-            if marker is None:
-                self._log(f"{path}: not a marker of holdfast run, removed")
+        if marker is None:
+            self._log(f"{path}: not a marker of holdfast run, removed")
             path.unlink(missing_ok=True)
             self._tracked.pop(job, None)
             self._journals.forget(job)
             return
         idle_s = IDLE_S if self._journals.looked_at(marker) else _JOURNAL_S
-        wait_s = idle_s if marker.state == markers.RUNNING else 0.0
+        if marker.state == markers.FINISHED and not self._journals.looked_at(marker):
+            idle_s = 0.0  # a job that has ended is soon forgotten
+        wait_s = 0.0 if marker.state == markers.REQUEUE or marker.leaving else idle_s
         before = self._tracked.get(job)
         # An unchanged marker that is sent again must not restart the period of frequent queries.
         since = before.since if before is not None and before.is_about(marker) else now
-        self._tracked[job] = TrackedJob(marker, changed_ns, since, now + wait_s, self._look)
+        tracked = TrackedJob(marker, changed_ns, since, now + wait_s, self._look)
+        if before is not None:
+            tracked.kept = before.kept
+            same = before.marker.restarts == marker.restarts
+            leaves = marker.leaving or marker.state == markers.REQUEUE
+            tracked.kept_tried = before.kept_tried and same and leaves
+        self._tracked[job] = tracked
 
     def _wake_ended(self, now: float) -> None:
         for job, (path, _) in markers.listed(self._ended, "").items():

@@ -222,6 +222,7 @@ def diagnosis_of(attempts: list[Attempt], places: Places) -> Diagnosis:
         cause=cause,
         suspects=tuple(dict.fromkeys(suspects)),
         others={code: count for code, count in others.items() if count},
+        failed_ranks=len(places.failed_ranks),
     )
 
 

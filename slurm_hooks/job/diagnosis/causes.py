@@ -154,7 +154,7 @@ class _Output:
         elif found["host"]:
             self._host = found["host"]
         elif self._host:
-            places.rank_hosts.setdefault(int(found["rank"]), self._host)
+            places.note_failed(int(found["rank"]), self._host)
 
     def note_crash(self, places: Places, text: str) -> None:
         """The next line of the same table: exit code and process."""

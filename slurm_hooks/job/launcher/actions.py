@@ -87,7 +87,7 @@ class Actions:
         """Ends the job here. ``cancelled``: by a user, so not counted as a failure of the job."""
         if code and not cancelled:
             self._notices.tell(JobEvent.FAILED, why, number)
-        self._control.mark(markers.FINISHED)
+        self._control.mark(markers.FINISHED, succeeded=succeeded)
         if code and self._look.expedited:
             self._control.end_expedited()
         self._tools.journal.add(
@@ -127,6 +127,7 @@ class Actions:
             job_state=state if snapshot.job else None,
             cancelled=True,
         )
+        self._control.deliver()
         return code
 
     def cancelled(self, end: StepEnd) -> str:

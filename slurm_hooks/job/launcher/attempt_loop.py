@@ -34,7 +34,7 @@ from slurm_hooks.job.progress.failure_evidence import without_abort
 from slurm_hooks.job.resume.argument import filled
 from slurm_hooks.job.resume.environment import child_environment
 from slurm_hooks.job.step.output_reader import Listener
-from slurm_hooks.job.step.rank_hosts import rank_hosts, task_count
+from slurm_hooks.job.step.rank_hosts import rank_count, rank_hosts
 from slurm_hooks.job.step.run_step import StepEnd, run_step
 from slurm_hooks.job.step.termination import StepPlan
 
@@ -47,6 +47,7 @@ class AttemptLoop:
     def __init__(self, job: Job, tools: Tools) -> None:
         self._job, self._tools = job, tools
         self._control = JobControl(job.context, tools)
+        self._control.replace_nodes = job.replace_nodes
         self._look = JobLook(job.context, tools.slurm)
         self._before = Preconditions(job, tools, self._control, lambda: self._look.nodes)
         self._notices = Notices(
@@ -217,12 +218,14 @@ class AttemptLoop:
             journal.add("proved", attempt=self._number, why=watch.proved)
             decision = JobDecision(next=Next.RESTART, why=watch.proved)
             return self._actions.act(decision, self._number, code=end.exit_code, tell=False)
+        if snapshot.faults:
+            self._control.announce()
         if any(fault.fatal for fault in snapshot.faults or ()):
             end = without_abort(end)
         left = checkpoints_left.left(self._job.checkpoints, attempt.choice)
         nodes = self._look.nodes
         addresses = {node.address: node.name for node in snapshot.nodes if node.address}
-        tasks = task_count(os.environ, nodes)
+        tasks = rank_count(os.environ, nodes, attempt.argv)
         ended = attempt_end(end, left, nodes, tasks=tasks, addresses=addresses)
         if ended.cause:
             say(f"cause: {ended.cause.line.text.strip()[:200]} ({ended.cause.signature.code})")

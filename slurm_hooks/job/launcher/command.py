@@ -69,7 +69,8 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         prog="holdfast run",
         usage="holdfast run [--checkpoints DIR] [--path-map HOST:CONTAINER] "
-        "[--continue [SIGNAL@]SECONDS] [--hang-timeout SECONDS] [--checkpoint-signal SIGNAL] -- CMD …",
+        "[--continue [SIGNAL@]SECONDS] [--hang-timeout SECONDS] [--checkpoint-signal SIGNAL] "
+        "[--replace-nodes] -- CMD …",
         description="Run a job's command, and restart it elsewhere when a node fails.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -104,6 +105,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="restart an attempt that prints nothing and writes no checkpoint for this long; 0: never "
         "(default: job.hang_timeout_s of the configuration, 0)",
+    )
+    parser.add_argument(
+        "--replace-nodes",
+        action="store_true",
+        help="when the job is requeued, another node may take the place of a bad one that sbatch --nodelist "
+        "names (default: the job waits for that node)",
     )
     parser.add_argument(
         "command", metavar="CMD", nargs=argparse.REMAINDER, help="command to run, after --"
@@ -145,6 +152,7 @@ def _job(args: argparse.Namespace, context: JobContext) -> Job:
         paths=paths,
         before_limit=before_limit,
         checkpoint_signal=_checkpoint_signal(args.checkpoint_signal, before_limit),
+        replace_nodes=args.replace_nodes,
         hang_timeout_s=None if args.hang_timeout is None else _hang_timeout_s(args.hang_timeout),
     )
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
+from types import MappingProxyType
 
 from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.policy.job.decision import decide
 from holdfast.policy.job.excluded_nodes import exclusion
 from holdfast.policy.job.facts import FailureKind, JobDecision, Next
+from holdfast.policy.job.named_nodes import said
 from holdfast.slurm.hostlist import names_in
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.job.launcher.inputs import Job, Tools
@@ -52,7 +54,7 @@ class Decisions:
         if not snapshot.faults:
             ended = self._looked_for_others(self._tested(number, ended, history))
             if ended.suspects:
-                spares = spare_nodes(self._tools.slurm, self._look.nodes)
+                spares = self._spares(ended.suspects, snapshot)
             ended = after_transfer(ended, history, spares)
         journal.add(
             "evidence",
@@ -68,6 +70,12 @@ class Decisions:
         checkpoint = next_checkpoint(self._job.checkpoints, tried)
         known = replace(known, spares=spares, next_checkpoint=checkpoint)
         decision = decide(known, self._tools.config, datetime.now(timezone.utc))
+        decision = said(
+            decision,
+            _named(snapshot),
+            _out_of_service(snapshot),
+            replaced=self._may_replace,
+        )
         if self.switched_off:
             decision = JobDecision(next=Next.FAIL, why="Holdfast is switched off (off/all)")
         journal.add(
@@ -77,9 +85,20 @@ class Decisions:
             why=decision.why,
             exclude=list(decision.exclude),
         )
-        self.set_exclusion(decision.exclude, snapshot.job.excluded if snapshot.job else "")
+        listed = snapshot.job.excluded if snapshot.job else ""
+        self.set_exclusion(decision.exclude, listed, snapshot.tested)
         say(f"decision: {decision.next.value}: {decision.why}")
         return decision
+
+    @property
+    def _may_replace(self) -> bool:
+        return self._tools.config.replace_nodes.allows(asked=self._job.replace_nodes)
+
+    def _spares(self, suspects: Collection[SlurmName], snapshot: JobSnapshot) -> int | None:
+        """The nodes that could replace the suspects; none if these are nodes that the job names."""
+        if not self._may_replace and set(suspects) & _named(snapshot):
+            return 0
+        return spare_nodes(self._tools.slurm, self._look.nodes)
 
     def _tested(
         self, number: int, ended: AttemptEnd, history: Sequence[JournalAttempt]
@@ -117,8 +136,27 @@ class Decisions:
         say(f"{host}: another process uses the GPU's memory, and is not of this job: pid {named}")
         return replace(ended, kind=FailureKind.NODE, suspects=frozenset({host}))
 
-    def set_exclusion(self, suspects: Sequence[SlurmName], listed: str) -> None:
-        """The nodes that the next run avoids, of which ``listed`` are those that the job avoids now."""
+    def set_exclusion(
+        self,
+        suspects: Sequence[SlurmName],
+        listed: str,
+        tested: Mapping[SlurmName, datetime] = MappingProxyType({}),
+    ) -> None:
+        """The nodes that the next run avoids, of which ``listed`` are those that the job avoids now. ``tested``:
+        nodes that have passed an inspection, and when."""
         ours = excluded_nodes(self._tools.journal.events())
         now = datetime.now(timezone.utc)
-        self._control.exclusion = exclusion(ours, suspects, names_in(listed), now)
+        self._control.exclusion = exclusion(ours, suspects, names_in(listed), now, tested)
+
+
+def _named(snapshot: JobSnapshot) -> frozenset[SlurmName]:
+    """The nodes that the job names (``sbatch --nodelist``)."""
+    return frozenset(map(SlurmName, names_in(snapshot.job.required if snapshot.job else "")))
+
+
+def _out_of_service(snapshot: JobSnapshot) -> frozenset[SlurmName]:
+    """The nodes of the job on which Slurm starts no job."""
+    faults = snapshot.faults or ()
+    return frozenset(
+        fault.node for fault in faults if fault.out_of_service and not fault.usable_again
+    )

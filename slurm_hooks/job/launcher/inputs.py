@@ -23,7 +23,7 @@ from slurm_hooks.settings.notify import NotifyConfig
 class Job:
     """The command line of ``holdfast run`` in a job. ``paths``: how paths differ in its container.
     ``before_limit``: ``--continue``. ``checkpoint_signal``: asks the command for a checkpoint; None: nothing does.
-    ``hang_timeout_s``: ``--hang-timeout``, None: as the site says.
+    ``hang_timeout_s``: ``--hang-timeout``, None: as the site says. ``replace_nodes``: ``--replace-nodes``.
     """
 
     context: JobContext
@@ -32,6 +32,7 @@ class Job:
     paths: PathMap = NO_CONTAINER
     before_limit: BeforeLimit | None = None
     hang_timeout_s: float | None = None
+    replace_nodes: bool = False
     checkpoint_signal: int | None = None
 
 

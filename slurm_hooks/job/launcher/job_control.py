@@ -21,6 +21,8 @@ T = TypeVar("T")
 _AFTER_REQUEUE_S = 60.0
 """Slurm ends the batch script within KillWait. Until then the script must not continue."""
 _BEFORE_REQUEUE_S = 1.0
+_KEPT_AFTER_S = 0.2
+"""An agent needs half of this to keep the job's nodes free; Slurm needs as long to give them to another job."""
 _AT_END_S = 5.0
 """How long to wait for an agent that restarts: the launcher exits and cannot retry later."""
 
@@ -31,22 +33,33 @@ class JobControl:
     def __init__(self, context: JobContext, tools: Tools) -> None:
         self._context, self._tools = context, tools
         self._agent = AgentLink(tools.run_dir, warn=say)
+        self._announced_at: float | None = None
         self.exclusion = Exclusion()
         """How the agent changes the job's ExcNodeList when the job is requeued."""
         self.superseded: Callable[[], bool] = lambda: False
         """Whether a newer attempt has begun, which a request would end."""
+        self.replace_nodes = False
+        """Whether the job's owner lets other nodes take the place of bad ones that the job names."""
         self.launchers_killed = 0
         """How often in a row the launcher of this job was killed before this one."""
 
-    def mark(self, state: str) -> None:
+    def mark(self, state: str, *, succeeded: bool = False) -> None:
         """Reports to the agent that the job runs, or has ended for good. Without an agent, Slurm's own
         requeue delay stays."""
         if state != markers.FINISHED:
             self._send(state)
-        elif not self._send(state, for_s=_AT_END_S):
+        elif not self._send(state, for_s=_AT_END_S, succeeded=succeeded):
             self._end_without_agent()
 
-    def _send(self, state: str, for_s: float = 0.0) -> bool:
+    def announce(self) -> None:
+        """Tells the agent that a requeue is probable, so that it keeps the job's nodes free from then on."""
+        if self._context.node_count > 1 and self._tools.config.keep_nodes:
+            self._send(markers.RUNNING, leaving=True)
+            self._announced_at = time.monotonic()
+
+    def _send(
+        self, state: str, for_s: float = 0.0, *, leaving: bool = False, succeeded: bool = False
+    ) -> bool:
         marker = markers.Marker(
             job=self._context.job_id,
             restarts=self._context.restarts,
@@ -55,9 +68,17 @@ class JobControl:
             exclude=self.exclusion.add,
             release=self.exclusion.remove,
             launchers_killed=self.launchers_killed,
+            replace_nodes=self.replace_nodes,
+            leaving=leaving,
+            succeeded=succeeded,
             journal=str(self._tools.journal.path),
         )
         return self._agent.send(marker, for_s=for_s)
+
+    def deliver(self) -> None:
+        """Before the launcher of a job exits that Slurm or a person has ended: the agent has to know that the
+        job ran, to start it at once if it was requeued."""
+        self._agent.flush(_AT_END_S)
 
     def _end_without_agent(self) -> None:
         """An agent that restarts later would find the launcher gone and requeue the job if it failed.
@@ -85,6 +106,9 @@ class JobControl:
         refused, or it never answered and no agent has the marker.
         """
         agent_knows = self._send(markers.REQUEUE, _BEFORE_REQUEUE_S)
+        if agent_knows and self._context.node_count > 1 and self._tools.config.keep_nodes:
+            since = self._announced_at or time.monotonic()
+            time.sleep(max(0.0, since + _KEPT_AFTER_S - time.monotonic()))
         slurm, job_id = self._tools.slurm, self._context.job_id
         return self._request(
             "requeue", lambda: slurm.requeue(job_id), self._is_requeued, agent_goes_on=agent_knows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 
 from holdfast.errors import CommandError, NotInstalled, Unavailable
 from holdfast.faults import severity_of
@@ -126,7 +127,18 @@ class JobSnapshot:
         if self.job is None:
             return ()
         entries = incidents.parse(self.job.admin_comment)
-        return tuple(entry for entry in entries if entry.run == self.job.restarts)
+        own = (entry for entry in entries if entry.run == self.job.restarts)
+        return tuple(entry for entry in own if entry.code != incidents.NODE_TESTED)
+
+    @property
+    def tested(self) -> dict[SlurmName, datetime]:
+        """Nodes that the job has excluded and that have passed an inspection since, and when last."""
+        entries = incidents.parse(self.job.admin_comment) if self.job else ()
+        return {
+            SlurmName(entry.node): datetime.fromtimestamp(entry.at, timezone.utc)
+            for entry in sorted(entries, key=lambda entry: entry.at)
+            if entry.code == incidents.NODE_TESTED
+        }
 
     @property
     def ended_by_slurm(self) -> bool:

@@ -44,6 +44,8 @@ def suspected(
         peer = cause.peer or ""
         known = addresses.get(peer, peer.partition(".")[0])
         hosts = {*hosts, known} if known in nodes else set()
+    if cause and cause.signature.suspect is Suspect.YES and len(nodes) == 1:
+        hosts = set(nodes)  # the line need not tell: torchrun's ranks print no host
     hosts |= {task.host for task in end.failures[:1] if task.how in _NATIVE_CRASH}
     hosts |= {host.partition(".")[0] for host in hosts}
     return frozenset(map(SlurmName, hosts)) & frozenset(nodes)
@@ -75,6 +77,8 @@ def is_of_most_ranks(found: Diagnosis, end: StepEnd, tasks: int) -> bool:
     """Whether more than half of the step's ``tasks``, and two at least, ended by themselves with the same
     exit code, and printed the cause as often. A second attempt would tell nothing that they do not: unless all
     are on one node, which alone may be the cause.
+
+    Below torchrun the ranks count: its table has those that failed before it ended the others.
     """
     if found.cause is None or end.ended_why:
         return False
@@ -83,7 +87,7 @@ def is_of_most_ranks(found: Diagnosis, end: StepEnd, tasks: int) -> bool:
     on_one = len(hosts) < 2 and not any("[" in host or "," in host for host in hosts)
     if on_one and _MAY_BE_THE_NODE.search(found.cause.line.text):
         return False
-    failed = sum(_count(task.tasks) for task in alike)
+    failed = max(sum(_count(task.tasks) for task in alike), found.failed_ranks if alike else 0)
     lines = 1 + found.others.get(found.cause.signature.code, 0)
     return min(failed, lines) * 2 > max(2, tasks)
 

@@ -23,9 +23,23 @@ def rank_hosts(env: Mapping[str, str], nodes: Sequence[str]) -> dict[int, str]:
     return dict(enumerate(hosts))
 
 
-def task_count(env: Mapping[str, str], nodes: Sequence[str]) -> int:
-    """How many tasks srun starts by default; 0: not known."""
-    return sum(_tasks_per_node(env, nodes))
+def rank_count(env: Mapping[str, str], nodes: Sequence[str], argv: Sequence[str]) -> int:
+    """How many ranks the command ``argv`` has: the tasks that srun starts by default, and below torchrun so many
+    times as each of these starts processes. 0: not known."""
+    return sum(_tasks_per_node(env, nodes)) * _processes_per_task(argv, env)
+
+
+def _processes_per_task(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """1 without torchrun; 0: torchrun finds out itself (``gpu``, ``auto``), or takes it from a variable."""
+    words = [word.rpartition("/")[2] for word in argv]
+    if not {"torchrun", "torch.distributed.run"} & set(words):
+        return 1
+    for word, after in zip(argv, [*argv[1:], ""], strict=True):
+        name, _, value = word.partition("=")
+        if name.replace("_", "-") == "--nproc-per-node":
+            found = value or after
+            return int(found) if found.isascii() and found.isdigit() and len(found) < 5 else 0
+    return 1 if "PET_NPROC_PER_NODE" not in env else 0
 
 
 def _tasks_per_node(env: Mapping[str, str], nodes: Sequence[str]) -> list[int]:

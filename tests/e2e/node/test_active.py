@@ -127,6 +127,8 @@ def _suspects_are_tested_once(box: Box) -> None:
     argv = ["holdfast", "inspect", "--suspects", "--check", "host", "--json"]
     (part,) = json.loads(box.run(argv).stdout)["nodes"]
     assert (part["node"], part["verdict"], part["excluded_by"]) == ("worker-3", "passed", [job])
+    shown = box.run(["scontrol", "show", "job", str(job)]).stdout
+    assert "AdminComment=holdfast: NODE_TESTED node=worker-3 run=0 at=" in shown, "for its launcher"
     assert "no job excludes a node that can be tested now" in box.run(argv).stderr
     box.run(["scancel", str(job)])
 

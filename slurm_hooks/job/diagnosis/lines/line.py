@@ -42,12 +42,13 @@ class Cause:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """``cause`` None: no line explains the failure. ``others``: code → count of other lines that match,
-    consequences included.
+    consequences included. ``failed_ranks``: how many failed by themselves according to torchrun.
     """
 
     cause: Cause | None
     suspects: tuple[str, ...]
     others: dict[str, int]
+    failed_ranks: int = 0
 
     @classmethod
     def none(cls) -> Diagnosis:

@@ -43,9 +43,11 @@ _MAX_KNOWN = 100_000
 
 @dataclass(slots=True)
 class Places:
-    """``rank_hosts``: rank → host, from the step's start or from what NCCL prints at its own."""
+    """``rank_hosts``: rank → host, from the step's start or from what NCCL prints at its own. ``failed_ranks``: of
+    torchrun's tables of failures, which have no rank that torchrun has ended."""
 
     rank_hosts: dict[int, str] = field(default_factory=dict)
+    failed_ranks: set[int] = field(default_factory=set)
     _process_hosts: dict[int, str] = field(default_factory=dict)
     _addresses: dict[str, str] = field(default_factory=dict)
     _ranks_of_largest: int = 0
@@ -63,6 +65,12 @@ class Places:
                 self._ranks_of_largest = int(found["count"])
                 self.rank_hosts.clear()
             self.rank_hosts[int(found["rank"])] = found["host"]
+
+    def note_failed(self, rank: int, host: str) -> None:
+        """Learns from two lines of torchrun's table of failures."""
+        if len(self.failed_ranks) < _MAX_KNOWN:
+            self.failed_ranks.add(rank)
+            self.rank_hosts.setdefault(rank, host)
 
     def note_crash(self, text: str, host: str) -> None:
         """Learns from a line of torchrun's table of failures, which is about a process of this host."""

@@ -33,6 +33,14 @@ def test_ours_expires_after_a_day_unless_it_is_suspect_again() -> None:
     assert exclusion(ours, [B], ["worker-1"], NOON) == Exclusion(add=(B,))
 
 
+def test_a_passed_inspection_ends_an_exclusion_that_is_ours_and_older() -> None:
+    listed = ["worker-0", "worker-1", "worker-2"]
+    ours = {B: NOON - timedelta(hours=2), C: NOON - timedelta(hours=2)}
+    passed = {A: NOON, B: NOON - timedelta(hours=1), C: NOON - timedelta(hours=3)}
+    assert exclusion(ours, [], listed, NOON, passed) == Exclusion(remove=(B,))
+    assert exclusion(ours, [B], listed, NOON, passed) == Exclusion(add=(B,)), "suspect again"
+
+
 NODES = st.sets(st.sampled_from([A, B, C]))
 TIMES = st.integers(0, 48).map(lambda hours: NOON - timedelta(hours=hours))
 

@@ -16,6 +16,7 @@ from slurm_hooks.job.marker import Marker
 from slurm_hooks.settings.job import JobConfig
 
 ALICE = 2001
+_QUESTIONS = ("job", "clock", "slurmctld_at", "nodes")
 
 
 @dataclass
@@ -32,6 +33,7 @@ class FakeSlurm:
     skew_s: float = 0.0
     completing: int = 2
     started_at: float = 100.0
+    all_nodes: dict[str, SlurmNode] = field(default_factory=dict)
 
     def _call(self, text: str) -> None:
         self.asked.append(text)
@@ -68,7 +70,21 @@ class FakeSlurm:
         if "PENDING" not in self.job_now.state:
             raise Refused(["scontrol"], "exit status 1", "Job is no longer pending execution")
         too_early = self.pending_second is not None and int(self.now) <= self.pending_second
+        too_early = too_early and not self.job_now.expedited
         self.job_now = replace(self.job_now, state="FAILED" if too_early else "RUNNING")
+
+    def require(self, job_id: int, names: Sequence[SlurmName]) -> None:
+        self._call(f"require {','.join(names)}")
+        assert self.job_now is not None
+        self.job_now = replace(self.job_now, required=",".join(names))
+
+    def keep_free(self, name: str, nodes: Sequence[SlurmName], comment: str) -> bool:
+        self._call(f"keep {name} {','.join(nodes)}")
+        return True
+
+    def unreserve(self, name: str) -> bool:
+        self._call(f"free {name}")
+        return True
 
     def clock(self) -> datetime:
         self._call("clock")
@@ -96,8 +112,9 @@ class FakeSlurm:
     def disable_requeue(self, job_id: int) -> None:
         raise AssertionError("the launcher's, not the agent's")
 
-    def nodes(self, names: object = ()) -> list[SlurmNode]:
-        raise AssertionError("not the job's business")
+    def nodes(self, names: Sequence[SlurmName] = ()) -> list[SlurmNode]:
+        self._call("nodes")
+        return [self.all_nodes[name] for name in names]
 
     def nodes_fast(self) -> list[SlurmNode]:
         raise AssertionError("not the job's business either")
@@ -126,7 +143,13 @@ JOB = SlurmJob(
 class Node:
     """A ``Requeuer`` on one node, with a step every 0.1 s."""
 
-    def __init__(self, run_dir: Path, slurm: FakeSlurm, owner: int = ALICE) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        slurm: FakeSlurm,
+        owner: int = ALICE,
+        config: JobConfig | None = None,
+    ) -> None:
         self.run_dir, self.slurm = run_dir, slurm
         markers.folder(run_dir).mkdir()
         markers.ended_folder(run_dir).mkdir()
@@ -137,7 +160,7 @@ class Node:
         self.afterlife = Requeuer(
             slurm,
             run_dir,
-            JobConfig(),
+            config or JobConfig(),
             log=self.log.append,
             wall=lambda: slurm.now + slurm.skew_s,
             uid_of=lambda user: ALICE if user == "alice" else 3000,
@@ -162,7 +185,7 @@ class Node:
     @property
     def changes(self) -> list[str]:
         """The calls that changed something in Slurm."""
-        return [call for call in self.slurm.asked if call not in ("job", "clock", "slurmctld_at")]
+        return [call for call in self.slurm.asked if call not in _QUESTIONS]
 
     @property
     def marked(self) -> bool:

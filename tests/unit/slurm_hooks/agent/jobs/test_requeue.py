@@ -487,11 +487,43 @@ def test_a_new_run_on_the_same_node_is_not_disturbed(node: Node) -> None:
     assert not any(call.startswith("start_now") for call in node.slurm.asked)
 
 
-def test_a_finished_marker_is_removed_without_a_slurm_call(node: Node) -> None:
+def test_a_finished_job_is_looked_at_once_more(node: Node) -> None:
     node.mark("finished")
-    node.run(1)
-    assert node.slurm.asked == []
-    assert not node.marked
+    node.slurm.job_now = replace(JOB, state="COMPLETED")
+    node.run(10)
+    assert (node.marked, node.slurm.asked) == (True, [])
+    node.run(10)
+    assert (node.marked, node.slurm.asked) == (False, ["job"])
+
+
+def test_the_end_that_a_killed_slurmctld_has_forgotten_costs_no_requeue_delay(node: Node) -> None:
+    """It shows the job as RUNNING until its node registers for the second time, and then requeues it."""
+    node.mark("finished")
+    node.script_runs = False
+    node.run(70)
+    assert (node.marked, node.changes) == (True, []), "Slurm requeues it, not the agent"
+    node.slurm.requeued()
+    node.run(18)
+    assert node.changes == ["start_now"]
+
+
+def test_a_job_that_has_succeeded_is_requeued_if_slurmctld_has_forgotten_its_end(
+    node: Node,
+) -> None:
+    """Its command is not run again, so it completes. Slurm itself may take minutes."""
+    node.mark("finished", succeeded=True)
+    node.run(14)
+    assert node.changes == []
+    node.script_runs = False
+    node.run(8)
+    assert node.changes == ["requeue", "start_now"]
+    assert "job 7: slurmctld has forgotten its end, requeued" in node.log
+
+
+def test_a_script_that_goes_on_after_its_last_holdfast_run_is_not_watched(node: Node) -> None:
+    node.mark("finished")
+    node.run(20)
+    assert (node.marked, node.slurm.asked) == (False, ["job"])
 
 
 def test_switched_off_it_does_nothing(node: Node, tmp_path: Path) -> None:

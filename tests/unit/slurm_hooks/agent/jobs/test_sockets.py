@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -159,6 +160,31 @@ def test_the_launcher_reports_once_that_no_agent_listens_and_keeps_trying(
     # A marker is sent again when the answer to it takes longer than a second.
     assert {marker.state for marker in agent.kept} == {"requeue"}
     assert len(said) == 1
+
+
+def test_before_it_exits_a_launcher_sends_what_a_busy_agent_has_not_taken(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slurm_hooks.job.agent_socket._PAUSES_S", (0.01,) * 500)
+    link = AgentLink(agent.run_dir, warn=lambda _: None)
+    link._thread = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+    link._thread.start()
+    assert not link.send(MARKER), "the agent does not turn"
+    agent.while_it_runs(lambda: link.flush(60.0))
+    assert (link.last, agent.kept[-1]) == (MARKER, replace(MARKER, owner=ME))
+
+
+def test_a_launcher_without_an_agent_exits_at_once(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept = list[float]()
+    agent.sockets.close()
+    link = AgentLink(agent.run_dir, warn=lambda _: None)
+    assert not link.send(MARKER)
+    monkeypatch.setattr("slurm_hooks.job.agent_socket.time.sleep", slept.append)
+    link._thread = None
+    link.flush(60.0)
+    assert link.last is None
 
 
 def test_a_launcher_sends_markers_only_to_root(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -204,3 +205,31 @@ def test_a_launcher_that_was_cut_off_requests_nothing(tmp_path: Path) -> None:
     assert control.requeue()
     control.end_expedited()
     assert not slurm.no_requeue
+
+
+@pytest.mark.parametrize(
+    ("nodes", "keep_nodes", "told"), [(2, True, 1), (1, True, 0), (2, False, 0)]
+)
+def test_the_agent_is_told_of_a_probable_requeue_of_several_nodes(
+    nodes: int, keep_nodes: bool, told: int
+) -> None:
+    with listening(42) as agent:
+        control = job_control(agent.run_dir, Answers(-15))
+        control._context = replace(CONTEXT, node_count=nodes)
+        config = replace(control._tools.config, keep_nodes=keep_nodes)
+        control._tools = replace(control._tools, config=config)
+        agent.while_it_runs(control.announce)
+        assert [(one.state, one.leaving) for one in agent.kept] == [(markers.RUNNING, True)] * told
+
+
+def test_a_requeue_follows_after_the_agent_could_keep_the_nodes() -> None:
+    with listening(42) as agent:
+        control = job_control(agent.run_dir, Answers(-15))
+        began = time.monotonic()
+        agent.while_it_runs(control.announce)
+        agent.while_it_runs(control.requeue)
+        assert time.monotonic() - began >= 0.2
+        assert [(one.state, one.leaving) for one in agent.kept] == [
+            (markers.RUNNING, True),
+            (markers.REQUEUE, False),
+        ]

@@ -193,6 +193,43 @@ def test_row_8_what_one_broken_node_has_all_its_tasks_print_is_tried_once_more(l
     assert same.most_ranks, "no node has a program do that"
 
 
+def torchrun_table(ranks: int) -> str:
+    """What torchrun prints for the ranks that failed before it ended the others."""
+    rows = [
+        f"[{rank}]:\n  time      : 2026-11-22_10:00:00\n  host      : worker-0\n"
+        f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : 1 (pid: {4000 + rank})"
+        for rank in range(ranks)
+    ]
+    return "\n".join(["torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", *rows])
+
+
+@pytest.mark.parametrize(("failed", "held"), [(8, True), (5, True), (4, False), (1, False)])
+def test_row_8_below_torchrun_its_ranks_count_and_not_its_one_task(failed: int, held: bool) -> None:
+    line = TYPE_ERROR.partition(": ")[2]
+    output = "\n".join(f"[rank{rank}]: {line}" for rank in range(failed))
+    one = ended(
+        f"{output}\n{torchrun_table(failed)}",
+        nodes=NODES[:1],
+        known=False,
+        failed="srun: error: worker-0: task 0: Exited with exit code 1",
+        tasks=8,
+    )
+    assert (one.kind, one.most_ranks) == (FailureKind.USER, held)
+    assert asked(one).next is (Next.HOLD if held else Next.RESTART)
+
+
+def test_row_12_what_a_rank_of_torchrun_prints_is_about_the_jobs_only_node() -> None:
+    one = ended(
+        CUDA_ECC,
+        nodes=NODES[:1],
+        known=False,
+        failed="srun: error: worker-0: task 0: Exited with exit code 1",
+    )
+    assert (one.kind, one.suspects) == (FailureKind.NODE, frozenset(NODES[:1]))
+    several = ended(CUDA_ECC, known=False)
+    assert (several.kind, several.suspects) == (FailureKind.INFRASTRUCTURE, frozenset())
+
+
 OOM_KILL = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."
 OUT_OF_MEMORY = "srun: error: worker-{0}: task {0}: Out Of Memory"
 KILLED = "srun: error: worker-{0}: task {0}: Killed"

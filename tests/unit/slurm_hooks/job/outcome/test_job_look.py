@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from typing import cast
 
 from holdfast.errors import Unavailable
-from holdfast.records.incidents import STEPD_KILLED, Incident, render
+from holdfast.records.incidents import NODE_TESTED, STEPD_KILLED, Incident, merge, render
 from holdfast.slurm.client import SlurmClient, SlurmJob, SlurmNode
 from holdfast.vocabulary import NodeState, SlurmName
 from slurm_hooks.job.environment import JobContext
 from slurm_hooks.job.outcome.job_look import JobLook
+from slurm_hooks.job.outcome.node_faults import JobSnapshot
 
 JOB = SlurmJob(
     job_id=7, name="t", user="alice", state="RUNNING", state_reason="", restarts=0, requeue=True
@@ -103,3 +105,12 @@ def test_a_killed_slurmstepd_elsewhere_is_not_the_jobs() -> None:
     killed = Incident(code=STEPD_KILLED, node="worker-9", step="0", at=5)
     look = look_at(FakeSlurm(replace(JOB, admin_comment=render([killed]))))
     assert look.look_with_incidents().faults == ()
+
+
+def test_an_inspection_that_a_node_has_passed_is_no_incident_of_the_attempt() -> None:
+    entries = [Incident(code=NODE_TESTED, node="worker-9", at=at, run=0) for at in (9, 5)]
+    job = replace(JOB, admin_comment=render(merge((), entries)))
+    snapshot = JobSnapshot(job=job, faults=())
+    assert snapshot.incidents == ()
+    assert snapshot.tested == {SlurmName("worker-9"): datetime.fromtimestamp(9, timezone.utc)}
+    assert JobSnapshot(job=None, faults=()).tested == {}

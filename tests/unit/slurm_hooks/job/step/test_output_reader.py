@@ -12,7 +12,7 @@ import pytest
 from slurm_hooks.job.diagnosis.causes import Engine
 from slurm_hooks.job.step import output_files
 from slurm_hooks.job.step.output_reader import Listener
-from slurm_hooks.job.step.rank_hosts import rank_hosts
+from slurm_hooks.job.step.rank_hosts import rank_count, rank_hosts
 
 TOP = Path(__file__).parents[5]
 ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
@@ -146,3 +146,21 @@ def test_what_is_heard_is_passed_on_once_and_standard_error_at_once() -> None:
     assert cause is not None
     assert cause.signature.code == "C04"
     assert listener.finish().cause == cause
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ("srun python train.py", 2),
+        ("srun torchrun --nproc-per-node=8 train.py", 16),
+        ("srun /opt/venv/bin/torchrun --nproc_per_node 4 train.py", 8),
+        ("srun python -m torch.distributed.run --nproc-per-node=8 train.py", 16),
+        ("srun torchrun train.py", 2),
+        ("srun torchrun --nproc-per-node=gpu train.py", 0),
+        ("srun torchrun --nproc-per-node", 0),
+    ],
+)
+def test_how_many_ranks_a_command_has(command: str, count: int) -> None:
+    env = {"SLURM_TASKS_PER_NODE": "1(x2)"}
+    assert rank_count(env, ["worker-0", "worker-1"], command.split()) == count
+    assert rank_count({}, ["worker-0", "worker-1"], command.split()) == 0
