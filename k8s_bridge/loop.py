@@ -51,7 +51,7 @@ log = LimitedLog(Log("bridge"))
 
 SLICE_S = 1.0
 """The longest time of writing between two looks: in a storm, a new drain is seen after it, and goes first."""
-QUESTION_S = 0.5
+QUESTION_S = 0.7
 """The time between two questions to slurmctld whether nodes were changed."""
 FIRST_LOOK_S = 0.3
 """How long a look is expected to take before there was one."""

@@ -13,7 +13,7 @@ import socket
 import ssl
 import weakref
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from k8s_bridge.kube.protobuf.fields import MOST_BYTES
@@ -137,7 +137,7 @@ def _close(idle: list[_Connection]) -> None:
 class _Connection:
     def __init__(self, opened: socket.socket):
         self._socket = opened
-        self._answers = opened.makefile("rb", _BUFFER)
+        self._answers = cast("io.BufferedReader", opened.makefile("rb", _BUFFER))
 
     def is_open(self) -> bool:
         """An idle connection has nothing to read, unless the server closed it."""

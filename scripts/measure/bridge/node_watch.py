@@ -25,14 +25,14 @@ class ShownTimes:
 
     def __init__(self, kube: ManyKubeNodes):
         self._kube = kube
-        self._told: dict[int, float] = {}
+        self._reported: dict[int, float] = {}
         self._isolated: dict[int, float] = {}
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="shown", daemon=True).start()
 
     def of(self, numbers: Iterable[int], limit_s: float) -> list[float]:
         """When each of these showed it. Raises ``TimeoutError`` if one does not within ``limit_s``."""
-        return self._found(self._told, "drain", numbers, limit_s)
+        return self._found(self._reported, "drain", numbers, limit_s)
 
     def isolated(self, numbers: Iterable[int], limit_s: float) -> list[float]:
         """As ``of``, for the taint."""
@@ -61,7 +61,7 @@ class ShownTimes:
         for line in self._kube.lines(f"/api/v1/nodes?watch=1&resourceVersion={since}"):
             shown = [
                 rows
-                for word, rows in ((_DRAINED, self._told), (_TAINTED, self._isolated))
+                for word, rows in ((_DRAINED, self._reported), (_TAINTED, self._isolated))
                 if word in line
             ]
             if shown:

@@ -81,7 +81,10 @@ def get(short: ShortRequests, body: bytes = b"") -> Answer:
     [
         (TWO, b"ab"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" + TWO, b"ab"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n1\r\nc\r\n0\r\nT: 1\r\n\r\n", b"abc"),
+        (
+            OK + b"Transfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n1\r\nc\r\n0\r\nT: 1\r\n\r\n",
+            b"abc",
+        ),
         (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
     ],
 )
@@ -92,10 +95,13 @@ def test_each_form_of_an_answer_leaves_the_connection_for_the_next(
     short = ShortRequests(settings(server.port))
     assert get(short, b"{}").body == body
     assert get(short).body == b"ab"
-    assert server.seen[0] == (
-        f"PATCH /prefix/a%20b?x=1%262 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-        "Accept: text\r\nContent-Length: 2\r\n\r\n{}"
-    ).encode()
+    assert (
+        server.seen[0]
+        == (
+            f"PATCH /prefix/a%20b?x=1%262 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+            "Accept: text\r\nContent-Length: 2\r\n\r\n{}"
+        ).encode()
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from holdfast.errors import Unavailable
 from holdfast.vocabulary import SlurmName
-from k8s_bridge.kube.api import KubeUnavailable
+from k8s_bridge.kube.api import Edit, KubeUnavailable
 from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.names import DRAINED
 from k8s_bridge.writes.apply import Applier
@@ -95,7 +95,7 @@ def test_a_persons_drain_in_a_storm_does_not_wait_for_the_storm() -> None:
     assert order[-1] == "computeinstance-0"
 
 
-def test_in_a_storm_all_nodes_are_told_before_the_first_one_is_isolated() -> None:
+def test_in_a_storm_all_nodes_are_reported_before_the_first_one_is_isolated() -> None:
     cluster = FakeCluster(MOST + 1)
     cluster.settle()
     for name in cluster.slurm.by_name:
@@ -103,14 +103,14 @@ def test_in_a_storm_all_nodes_are_told_before_the_first_one_is_isolated() -> Non
     views = range(MOST + 1)
     isolated_at: list[int] = []
 
-    def told() -> int:
+    def reported() -> int:
         return sum(cluster.view(i).conditions[DRAINED].status == "True" for i in views)
 
     edit = cluster.kube.edit
 
-    def counted(*args: Any) -> KubeNode:
-        isolated_at.append(told())
-        return edit(*args)
+    def counted(seen: KubeNode, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        isolated_at.append(reported())
+        return edit(seen, decide)
 
     cluster.kube.edit = counted  # type: ignore[method-assign]
     cluster.round()
