@@ -171,7 +171,7 @@ def _undo(
         return ""
     if owner is Owner.BRIDGE and reason is not None and reason.code == KUBE_RULE:
         rule = reason.pairs.get("rule", "of the bridge")
-        return f"If Holdfast drained it: it returns when the rule {rule} holds no more."
+        return f"If Holdfast drained it: it returns when the rule {rule} no longer matches."
     if owner is Owner.BRIDGE:
         return (
             "If Holdfast drained it: kubectl uncordon of its Kubernetes node returns it to service."

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.cli.commands.explain.text import kubernetes_lines
+from holdfast.cli.commands.explain.node_text import kubernetes_lines
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.kill_switches import described

@@ -81,6 +81,7 @@ class DrainInputs:
     ``recount``       the budget has to be counted although the node is drained: others may have drained
                       at the same time.
     ``count``         the newest count of the node table that this node's agent knows.
+    ``job_start_s``   when the last job started here, in seconds since boot; 0: none.
     """
 
     verdict: Verdict = field(default_factory=Verdict)
@@ -95,6 +96,7 @@ class DrainInputs:
     may_comment: bool = True
     recount: bool = False
     count: Count | None = None
+    job_start_s: float = 0.0
 
     @property
     def worst(self) -> Finding | None:

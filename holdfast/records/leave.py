@@ -9,6 +9,8 @@ from holdfast.policy.budget import KUBE_RULE
 from holdfast.reason import Reason
 
 _JOBS, _LEAVE, _UNTIL = "jobs", "leave", "until"
+_LATEST_S = 253_402_300_799
+"""The end of the year 9999: ``datetime`` has no later time."""
 STEP_S = 5
 """Times are rounded down to multiples of this, so that nodes with about the same time are one write."""
 
@@ -35,5 +37,5 @@ def leave_of(reason: Reason) -> Leave | None:
     if reason.code != KUBE_RULE or reason.pairs.get(_JOBS) != _LEAVE:
         return None
     until = reason.pairs.get(_UNTIL, "")
-    known = until.isascii() and until.isdigit() and len(until) <= 12
-    return Leave(float(until) if known else None)
+    known = until.isascii() and until.isdigit() and len(until) <= len(str(_LATEST_S))
+    return Leave(float(until) if known and int(until) <= _LATEST_S else None)

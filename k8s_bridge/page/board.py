@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from holdfast.policy.budget import KUBE_RULE
+from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.text.wording import counted
 from k8s_bridge.model.changes import (
@@ -117,10 +119,20 @@ def _rows(changes: Iterable[Change]) -> Iterator[_Row]:
                 yield "isolate", f"{' and '.join(words) or 'record'} in Kubernetes", False, name
             case Release():
                 yield "release", "cordon and taint of Holdfast removed", False, name
-            case DrainInSlurm():
-                yield "drain", "drain in Slurm: cordoned in Kubernetes", False, name
-            case UndrainInSlurm():
-                yield "undrain", "undrain in Slurm: uncordoned in Kubernetes", False, name
+            case DrainInSlurm(rule=rule):
+                why = "cordoned in Kubernetes" if rule is None else f"rule {rule.name}"
+                yield "drain", f"drain in Slurm: {why}", False, name
+            case UndrainInSlurm(slurm=node):
+                reason = Reason.parse(node.reason)
+                rule_name = (
+                    reason.pairs.get("rule") if reason and reason.code == KUBE_RULE else None
+                )
+                why = (
+                    "uncordoned in Kubernetes"
+                    if rule_name is None
+                    else f"rule {rule_name} matches no more"
+                )
+                yield "undrain", f"undrain in Slurm: {why}", False, name
             case _:
                 pass
 

@@ -25,7 +25,7 @@ KINDS: Mapping[str, str] = {
     DOWN: "Down",
     SUSPECT: "Suspect, in service",
     DRAINED: "Drained by a person or tool",
-    CORDONED: "Cordoned in Kubernetes",
+    CORDONED: "Cordoned, or drained by a rule",
     MAINTENANCE: "Maintenance",
     OFF: "Powered off",
     UNKNOWN: "Unknown",

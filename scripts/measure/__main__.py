@@ -25,9 +25,9 @@ from measure.node import (
     beside_gcm,
     detection,
     drain,
+    next_step,
     node_death,
     prolog_and_check,
-    resume,
 )
 
 Say = Callable[[str], None]
@@ -49,7 +49,7 @@ IN_BOX: dict[str, Callable[[Box, Say], Figure]] = {
     "bridge-interleavings": random_histories.bridge_interleavings,
     "two-writers": random_histories.two_writers,
     "node_death": node_death.node_death,
-    "resume": resume.resume,
+    "resume": next_step.resume,
 }
 CATALOGUE = (*IN_BOX, "deaths", "bridge", "agents")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"

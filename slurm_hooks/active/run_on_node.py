@@ -19,10 +19,11 @@ from holdfast.adapters import jsonl
 from holdfast.adapters.command import complete
 from holdfast.config.load import load_section
 from holdfast.config.path import config_path
-from holdfast.config.schema import load_cluster
+from holdfast.config.schema import PathsConfig, load_cluster
 from holdfast.errors import CommandError, HoldfastError, Unavailable
 from holdfast.history import store
 from holdfast.history.event import ACTIVE_CHECK, Event
+from holdfast.records import verdict_file
 from slurm_hooks.active import CATALOGUE, load
 from slurm_hooks.active.config import ActiveConfig
 from slurm_hooks.active.program import Missing, Node, Ran
@@ -32,6 +33,8 @@ from slurm_hooks.settings.sections import AgentConfig, NodeConfig
 from slurm_hooks.worker.worker import Worker, call
 
 _HISTORY_S = 3.0
+_SEEN_S = 10.0
+"""How long the node's agent may take to see the test."""
 _UNSET = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES")
 """Slurm's GRES sets these to all GPUs of the node; dcgmi then prints a warning before its JSON."""
 
@@ -42,6 +45,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--config", type=Path)
     parser.add_argument("--for-return", action="store_true")
     args = parser.parse_args(argv)
+    if not args.for_return:
+        wait_for_agent(config_path(args.config))
     try:
         judged = run(args.check, config_path(args.config), for_return=args.for_return)
     except HoldfastError as error:
@@ -53,6 +58,32 @@ def main(argv: Sequence[str]) -> int:
     if not args.for_return:  # the agent records its own tests
         note(args.check, judged, config_path(args.config))
     return 0
+
+
+def wait_for_agent(config: Path, most_s: float = _SEEN_S) -> None:
+    """If the agent has drained this node, wait until it has seen that the node is undrained for a test.
+
+    The drain that follows the test has the same reason and a new time. An agent that has not seen the
+    test takes it for a person's drain and never ends it.
+    """
+    try:
+        paths = load_cluster(config).paths
+        boot_id = machine.boot_id(paths.procfs)
+        until = time.monotonic() + most_s
+        while _is_on_record(paths, boot_id) and time.monotonic() < until:
+            time.sleep(0.1)
+    except (HoldfastError, OSError, ValueError):
+        return
+
+
+def _is_on_record(paths: PathsConfig, boot_id: str) -> bool:
+    """Whether the running agent has a drain on record with the time that slurmctld shows."""
+    verdict = verdict_file.read(
+        verdict_file.path_in(paths.run), boot_id=boot_id, uptime_s=machine.uptime_s(paths.procfs)
+    )
+    decision = verdict.detail.get("decision")
+    made = decision.get("made") if isinstance(decision, dict) else None
+    return verdict.fresh and isinstance(made, dict) and made.get("at") is not None
 
 
 def note(check: str, judged: Judged, config: Path) -> None:

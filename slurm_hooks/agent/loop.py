@@ -258,6 +258,7 @@ class Agent:
             may_act=self._config.may_act(),
             returns=self._observer.tracked.returns,
             count=self._node_death.count,
+            job_start_s=self._job_monitor.runs.last_start_s,
         )
 
     def _may_return(self) -> bool:

@@ -55,7 +55,9 @@ def files(hooks: str) -> Iterator[File]:
     yield File(name=install, template="soperator/install.sh.j2", check=install)
     for override in overrides(hooks):
         name = f"soperator_{override.name}"
-        yield File(name=name, template="soperator/own.j2", check=name, own=override.name)
+        yield File(
+            name=name, template="soperator/soperator_script.j2", check=name, own=override.name
+        )
     for context in _CONTEXTS if hooks == _RUNNER else ():
         name = f"holdfast_{context}.sh"
         yield File(

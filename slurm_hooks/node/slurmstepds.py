@@ -5,8 +5,9 @@ the job (PrologFlags=contain), is ``slurmstepd: [4711.extern]``, followed by ``s
 (src/slurmd/slurmstepd/slurmstepd.c, seen on 24.11.5 and 26.05.5).
 
 Every user can give a process such a title, and so hide that another user's job is lost. So only
-processes of root count, and none in the cgroup of a task, of another job or of a user's login: sudo
-takes root's uids before it asks for a password, and any user can start it under any title.
+processes of root count that run the program slurmstepd, and none in the cgroup of a task, of another job
+or of a user's login: sudo takes root's uids before it asks for a password, and any user can start it under
+any title, from a crontab too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ _TITLE = re.compile(rb"slurmstepd: \[(\d{1,10})\.([^\s\]:]+)")
 _TITLE_BYTES = 256
 _LOGIN = re.compile(r"/user[-@][1-9]")
 """systemd's cgroups of a user who is not root."""
+_PROGRAM = "slurmstepd"
+"""How the name of its file begins: Debian's is ``slurmstepd-wlm``, and after an upgrade of Slurm the kernel appends
+`` (deleted)``."""
 _ROOT = 0
 
 
@@ -54,10 +58,19 @@ def _each(procfs: Path) -> Iterator[tuple[int, str, str]]:
                 title = _TITLE.match(file.read(_TITLE_BYTES))
         except OSError:
             continue  # the process has exited
-        if title:
+        if title and not _runs_another_program(folder):
             cgroups = kernel_files.text(str(folder / "cgroup"))
             if _may_serve(int(title[1]), cgroups):
                 yield int(title[1]), title[2].decode("ascii", "replace"), cgroups
+
+
+def _runs_another_program(folder: Path) -> bool:
+    """False where it is not known: the agent may not be allowed to read that."""
+    try:
+        program = os.readlink(folder / "exe")  # noqa: PTH115 - a text, not a path to follow
+    except OSError:
+        return False
+    return not Path(program).name.startswith(_PROGRAM)
 
 
 def _may_serve(job: int, cgroups: str) -> bool:

@@ -16,5 +16,5 @@ submit() { sbatch --parsable --export="ALL,$1" "${@:2}" | cut -d ';' -f 1; }
 first=$(submit "MODEL=$original,RESULTS=$folder/original" "$code/batch/inference.sbatch" "$@")
 second=$(submit "MODEL=$trained,RESULTS=$folder/trained" "$code/batch/inference.sbatch" "$@")
 third=$(submit "FIRST=$folder/original,SECOND=$folder/trained,REPORT=$folder/comparison.json" \
-  --dependency="afterok:$first:$second" --kill-on-invalid-dep=yes "$code/batch/compare.sbatch")
+  --dependency="afterok:$first:$second" --kill-on-invalid-dep=yes "$code/batch/compare_models.sbatch")
 echo "$first $second $third"

@@ -191,8 +191,9 @@ class DrainController:
     def _key(self, inputs: DrainInputs) -> object:
         """What a step's result depends on. The number of passes is part of it while the node may
         return to service soon, while Holdfast's comment is out of date, and while the disk lacks the
-        record. While a fault stays open, nothing is asked at
-        each pass: ``Pace``.
+        record. While a fault stays open, nothing is asked at each pass: ``Pace``. But no job starts on
+        a drained node: somebody resumed it, or undrained it for a test and will drain it again with
+        the same reason, which only a record made in between can tell from a person's drain.
         """
         outdated = self.slurm_status.commented and not inputs.reportable
         returning = self._drained is not None and inputs.worst is None and not self._pace.waits
@@ -202,6 +203,7 @@ class DrainController:
             inputs.worst is None,
             frozenset(inputs.recovered.items()),
             inputs.passes if again else 0,
+            inputs.job_start_s if self._drained is not None else 0.0,
         )
 
     def _start_if_due(self, now: float) -> None:

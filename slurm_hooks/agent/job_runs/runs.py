@@ -105,6 +105,11 @@ class Runs:
     def without(self, key: Key) -> Runs:
         return Runs(runs={k: run for k, run in self.runs.items() if k != key})
 
+    @property
+    def last_start_s(self) -> float:
+        """Seconds since boot; 0: no run."""
+        return max((run.started_s for run in self.runs.values()), default=0.0)
+
     def others(self, run: JobRun) -> tuple[JobRun, ...]:
         return tuple(other for other in self.runs.values() if other.key != run.key)
 

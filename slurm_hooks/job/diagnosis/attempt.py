@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from slurm_hooks.job.diagnosis.lines.clock import comparable
@@ -27,6 +27,10 @@ _STEPS_AFTER = 3
 """Other ranks may finish a step or two after a rank has died."""
 _SYMPTOMS = frozenset({Kind.COLLECTIVE_TIMEOUT, Kind.HANG})
 _EXPLAINS = frozenset({Kind.GPU, Kind.NETWORK, Kind.HOST, Kind.STORAGE})
+_WARNED_BY = {"R03": "R13"}
+"""An error → the warnings before it that tell more: torch names the port and the errno in these."""
+_ABORTED, _WHY = "terminate called after throwing", "  what(): "
+"""Two lines that C++ prints for one error. The second one tells it."""
 _REQUEUED = "DUE TO JOB REQUEUE"
 """The end of a line of L02 that follows a requeue. Any other line is a better cause."""
 
@@ -34,15 +38,19 @@ _REQUEUED = "DUE TO JOB REQUEUE"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """A line that may be the cause. ``order``: the order in which the lines were read; ``steps``: the
-    training steps seen before it."""
+    training steps seen before it; ``survived``: training went on after an earlier line of this code, which
+    need not be fatal."""
 
     cause: Cause
     at: datetime | None
     order: int
     steps: int
+    survived: bool = False
 
     @property
     def weight(self) -> int:
+        if self.survived:
+            return Weight.CONSEQUENCE.value
         if _REQUEUED in self.cause.line.text:
             return Weight.WEAK.value
         return self.cause.signature.weight.value
@@ -66,6 +74,7 @@ class Attempt:
         self._counts: Counter[str] = Counter()
         self._steps = 0
         self._recent: deque[str] = deque(maxlen=8)
+        self._survived: set[str] = set()
         self.empty = True
 
     @property
@@ -104,7 +113,9 @@ class Attempt:
 
     def add(self, cause: Cause, at: datetime | None, order: int) -> None:
         if cause.signature.weight is not Weight.NONE:
-            self._hits.append(Hit(cause=cause, at=at, order=order, steps=self._steps))
+            survived = cause.signature.code in self._survived
+            hit = Hit(cause=cause, at=at, order=order, steps=self._steps, survived=survived)
+            self._hits.append(hit)
 
     def progressed(self, step: str) -> None:
         """The job printed that it is at ``step``, a text that differs for each step."""
@@ -129,7 +140,12 @@ class Attempt:
     def _drop(self, steps: int) -> None:
         """Drops the lines that so many steps have followed."""
         newest = self._steps - steps
-        self._hits = [hit for hit in self._hits if not hit.may_pass or hit.steps > newest]
+        kept = [hit for hit in self._hits if not hit.may_pass or hit.steps > newest]
+        if len(kept) == len(self._hits):
+            return
+        rows = {hit.cause.signature for hit in self._hits if hit not in kept}
+        self._survived |= {row.code for row in rows if row.weight is Weight.POSSIBLE}
+        self._hits = [replace(h, survived=h.cause.signature.code in self._survived) for h in kept]
 
     @property
     def strength(self) -> int:
@@ -153,6 +169,8 @@ def ranked(hits: list[Hit]) -> list[Hit]:
         hit for hit in heavy if is_confirmed(hit.cause.signature.code, hit.cause.line.text)
     ]
     heavy = in_time(confirmed or heavy)
+    if len(heavy) > 1 and _ABORTED in heavy[0].cause.line.text and _WHY in heavy[1].cause.line.text:
+        heavy = heavy[1:]
     # A time-out says that somebody is missing; an earlier hint of a fault says why.
     if heavy and not confirmed and heavy[0].cause.signature.kind in _SYMPTOMS:
         reasons = [
@@ -160,9 +178,17 @@ def ranked(hits: list[Hit]) -> list[Hit]:
             for hit in hits
             if hit.weight == Weight.POSSIBLE.value and hit.cause.signature.kind in _EXPLAINS
         ]
-        earlier = [hit for hit in reasons if in_time([heavy[0], hit])[0] is hit]
-        heavy = [*in_time(earlier), *heavy]
+        heavy = [*_earlier(reasons, heavy[0]), *heavy]
+    elif heavy:
+        code = _WARNED_BY.get(heavy[0].cause.signature.code)
+        warnings = [hit for hit in hits if hit.cause.signature.code == code]
+        heavy = [*_earlier(warnings, heavy[0]), *heavy]
     return heavy
+
+
+def _earlier(hits: list[Hit], than: Hit) -> list[Hit]:
+    """Those that were printed before, in the order of time."""
+    return in_time([hit for hit in hits if in_time([than, hit])[0] is hit])
 
 
 def in_time(hits: list[Hit]) -> list[Hit]:

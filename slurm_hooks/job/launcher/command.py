@@ -43,11 +43,13 @@ _EPILOG = """example, in a script for sbatch --requeue:
 Environment of the command: HOLDFAST_RESUME_FROM (path of the last good checkpoint, empty if there
 is none), HOLDFAST_RESUME_STEP, HOLDFAST_ATTEMPT and HOLDFAST_JOURNAL. In arguments of the command,
 {resume} is that path, {resume_parent} its folder, {resume_name} its name and {resume_step} its step;
-without a checkpoint the argument is left out, and so is the option before it. When the command fails, Holdfast
-restarts it on the same nodes, requeues the job, holds it or lets it fail; lines in the job's log
-that begin with "holdfast:" state which and why. Exit code 93 of the command means: do not restart.
+without a checkpoint the argument is left out, and so is the option before it. When the command
+fails, Holdfast restarts it on the same nodes, requeues the job, holds it or lets it fail; lines in
+the job's log that begin with "holdfast:" state which and why. Exit code 93 of the command means: do
+not restart.
 
-exit status: that of the command, 2 for a usage error."""
+exit status: that of the command; 143 if it was 0 and Slurm had ended the job before (cancelled,
+requeued, out of time); 1 if nothing was started because of a bad node; 2 usage error"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

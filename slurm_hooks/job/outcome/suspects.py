@@ -17,6 +17,11 @@ _NATIVE_CRASH = frozenset({"Segmentation fault", "Bus error", "Illegal instructi
 """Crashes that faulty host memory may cause. The second on the same node counts against the node."""
 _KILLED = frozenset({"Killed", "Out Of Memory"})
 """As by the kernel, where others use up the node's memory. So does the second of these."""
+_MAY_BE_THE_NODE = re.compile(
+    r"Read-only file system|\[Errno 30\]|Cannot allocate memory|can't allocate memory|\[Errno 12\]|bad_alloc|"
+    r"CUDA driver version is insufficient"
+)
+"""What a broken node has all its tasks print: a disk that the kernel has remounted, no memory, an old driver."""
 _TASKS = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
 
 
@@ -68,10 +73,17 @@ def only_failing_node(
 
 def is_of_most_ranks(found: Diagnosis, end: StepEnd, tasks: int) -> bool:
     """Whether more than half of the step's ``tasks``, and two at least, ended by themselves with the same
-    exit code, and printed the cause as often. A second attempt would tell nothing that they do not."""
+    exit code, and printed the cause as often. A second attempt would tell nothing that they do not: unless all
+    are on one node, which alone may be the cause.
+    """
     if found.cause is None or end.ended_why:
         return False
-    failed = sum(_count(task.tasks) for task in _first_alike(end) if not task.ending)
+    alike = [task for task in _first_alike(end) if not task.ending]
+    hosts = {task.host for task in alike}
+    on_one = len(hosts) < 2 and not any("[" in host or "," in host for host in hosts)
+    if on_one and _MAY_BE_THE_NODE.search(found.cause.line.text):
+        return False
+    failed = sum(_count(task.tasks) for task in alike)
     lines = 1 + found.others.get(found.cause.signature.code, 0)
     return min(failed, lines) * 2 > max(2, tasks)
 

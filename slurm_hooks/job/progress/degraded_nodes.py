@@ -64,7 +64,8 @@ class DegradedNodes:
         self._until: float | None = None
         self._looked_at = float("-inf")
         self._before: Checkpoint | None = None
-        self._given_up = False
+        self._given_up: frozenset[SlurmName] = frozenset()
+        """On these the job stays. Another node, or a machine that is stopped soon, is a new reason to leave."""
         self._nodes = self._why = ""
 
     @property
@@ -75,16 +76,20 @@ class DegradedNodes:
     def look(self, snapshot: JobSnapshot, now: float, at: float) -> str:
         """Why the step must end now; empty if it goes on. ``now``: ``time.monotonic``, ``at``: epoch seconds."""
         job, nodes = snapshot.job, to_leave(snapshot.faults or ())
-        if self._why or job is None or self._given_up:
+        if self._why or job is None:
             return self._why
         if not nodes:
-            if self._asked_at is not None and snapshot.faults is not None:
-                say(f"{self._nodes}: in service again; the job stays")
-                self._asked_at, self._urgent = None, False
+            if snapshot.faults is not None:
+                self._forget()
             return ""
         self._until = _first_stop(nodes)
         left_s = None if self._until is None else self._until - at
         urgent = is_urgent(left_s, self._limits)
+        names = frozenset(node.node for node in nodes)
+        if names <= self._given_up and not urgent:
+            return ""
+        if self._given_up and not names <= self._given_up:
+            self._asked_at, self._given_up = None, frozenset()
         often = urgent or now - self._looked_at >= _EVERY_S
         if not often or self._limits.patience_s <= 0:
             return ""
@@ -101,8 +106,17 @@ class DegradedNodes:
             written=asked_s is not None and is_other(newest, self._before),
             left_s=left_s,
         )
-        self._act(decide(facts, self._limits), newest, now)
+        move = decide(facts, self._limits)
+        if move is Move.GIVE_UP:
+            self._given_up = names
+        self._act(move, newest, now)
         return self._why
+
+    def _forget(self) -> None:
+        """All nodes are in service."""
+        if self._asked_at is not None:
+            say(f"{self._nodes}: in service again; the job stays")
+        self._asked_at, self._urgent, self._given_up = None, False, frozenset()
 
     def _act(self, move: Move, newest: Checkpoint | None, now: float) -> None:
         if move is Move.ASK:
@@ -116,7 +130,6 @@ class DegradedNodes:
             when = "after a checkpoint" if new else f"without a new checkpoint{self._stop}"
             self._why = f"leaves {self._nodes} {when}; continues{step} on other nodes"
         elif move is Move.GIVE_UP:
-            self._given_up = True
             span = timedelta(seconds=round(self._limits.patience_s))
             say(f"{self._nodes}: no checkpoint and no other nodes within {span}; the job stays")
 

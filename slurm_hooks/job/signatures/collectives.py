@@ -169,8 +169,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.NETWORK,
         Suspect.NO,
         Retry.ONCE,
-        r"(?:\bDistBackendError\b|NCCL error in: )(?!.{0,300}invalid (?:usage|argument))|Pr"
-        r"ocessGroupNCCL\.cpp:\d+, (?:unhandled|internal|remote)",
+        r"(?:\bDistBackendError\b|NCCL error(?: in)?: )(?!.{0,300}(?:invalid (?:usage|argument)|unh"
+        r"andled (?:system|cuda) error|internal error))|ProcessGroupNCCL\.cpp:\d+, remote",
         Weight.CONSEQUENCE,
     ),
     Signature(
@@ -191,10 +191,18 @@ ROWS: tuple[Signature, ...] = (
         r"client socket has timed out after|Rendezvous(?:Timeout|Connection|Closed)Error"
         r"|Timed out after \d+ seconds waiting for clients|[Ww]ait timeout\b|time"
         r"d out in .{0,40}store|DistNetworkError|DistStoreError|Socket Timeout|failed to"
-        r" connect to all addresses|Connection refused|Timed out initializing process gr"
-        r"oup|waitForInput: socket .{0,200} timed out",
+        r" connect to (?:all addresses|any network address)|Connection refused(?!, retrying)|T"
+        r"imed out initializing process group|waitForInput: socket .{0,200} timed out",
         Weight.WEAK,
         general=True,
+    ),
+    Signature(
+        "R13",
+        Kind.ENVIRONMENT,
+        Suspect.NO,
+        Retry.AFTER_A_WHILE,
+        r"\[W\d* ?.{0,40}socket\.cpp:\d+\].{0,40}server socket has failed to (?:bind|listen)",
+        Weight.POSSIBLE,
     ),
     Signature(
         "R03",
@@ -234,7 +242,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.IF_REPEATED,
         Retry.AFTER_A_WHILE,
         r"ncclSystemError|unhandled system error|Net plugin .* failed|NET/OFI .*(?:error"
-        r"|failed)|Request completed with error",
+        r"|failed)|NET/OFI Couldn't |Request completed with error",
         Weight.WEAK,
         general=True,
     ),
@@ -261,7 +269,8 @@ ROWS: tuple[Signature, ...] = (
         Kind.NETWORK,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"ncclInternalError|internal error - please report this issue to the NCCL",
+        r"ncclInternalError|internal error - please report this issue to the NCCL|NCCL error(?: in)?: .{"
+        r"0,300}\binternal error",
         Weight.WEAK,
         general=True,
     ),

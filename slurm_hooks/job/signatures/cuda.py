@@ -11,7 +11,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.IF_ALONE,
         Retry.ONCE,
         r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS|cudaErrorI"
-        r"llegalAddress",
+        r"llegalAddress|Memory access fault by GPU node",
     ),
     Signature(
         "C02",
@@ -70,7 +70,7 @@ ROWS: tuple[Signature, ...] = (
         r" error|Found no NVIDIA driver|Failed to initialize NVML|Driver/library version"
         r" mismatch|system not yet initialized|NVIDIA-SMI has failed|cudaError(?:Unknown|Initi"
         r"alizationError|SystemNotReady|SystemDriverMismatch)|cudaGetDeviceCount.{0,60}(?: fai"
-        r"led|code is )|THCudaCheck FAIL .*unknown error",
+        r"led|code is )|THCudaCheck FAIL .*unknown error|cuda runtime error \(30\)",
         Weight.POSSIBLE,
     ),
     Signature(
@@ -105,9 +105,10 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.NEVER,
         r"\bOutOfMemoryError\b(?!: Caught | in (?:DataLoader worker|pin memory|replica) )"
-        r"|(?:CUDA|HIP|cuda) (?:error: )?out of memory|CUDA_ERROR_OU"
+        r"|(?:CUDA|HIP|cuda) (?:error: )?out of memory|cuda runtime error \(2\)|CUDA_ERROR_OU"
         r"T_OF_MEMORY|cudaErrorMemoryAllocation|CUDA error: out of memory|XPU out of mem"
-        r"ory|THCudaCheck FAIL .*out of memory",
+        r"ory|THCudaCheck FAIL .*out of memory|Free memory on device .{0,80}less than desired|No"
+        r" available memory for the cache blocks",
     ),
     Signature(
         "C12",
@@ -153,7 +154,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.IF_REPEATED,
         Retry.ONCE,
         r"(?:RuntimeError|AcceleratorError|Error): CUDA (?:runtime )?error|CUDA runtime "
-        r"error|cudaError_t|Cuda error: ",
+        r"error|cuda runtime error \(\d|cudaError_t|Cuda error: |HSA_STATUS_ERROR|: HIP error: ",
         Weight.FATAL,
         general=True,
     ),

@@ -87,7 +87,7 @@ ROWS: tuple[Signature, ...] = (
         Retry.ONCE,
         r"exitcode *: -6\b|return code = -6\b|Signal 6 \(SIGABRT\) received|died with <S"
         r"ignals\.SIGABRT|terminated with signal SIGABRT|exited on signal 6\b|\*\*\* SIGAB"
-        r"RT \(@",
+        r"RT \(@|line \d+: +\d+ Aborted\b|^Aborted \(core dumped\)",
         Weight.CONSEQUENCE,
         general=True,
     ),
@@ -106,9 +106,9 @@ ROWS: tuple[Signature, ...] = (
         Kind.SCHEDULER,
         Suspect.NO,
         Retry.ONCE,
-        r"Signal 15 \(SIGTERM\) received by PID|[Rr]eceived (?:Signals\.)?(?:15 death si"
-        r"gnal|SIGTERM|signal 15)|died with <Signals\.SIGTERM|SignalException: .*got sig"
-        r"nal: 15",
+        r"Signal (?:15 \(SIGTERM|1 \(SIGHUP)\) received by PID|[Rr]eceived (?:Signals\.)?(?:(?:1|2|1"
+        r"5) death signal|SIGTERM|SIGHUP|signal (?:1|15)\b)|closing signal SIG(?:HUP|INT)|died with <S"
+        r"ignals\.SIG(?:TERM|HUP)|SignalException: .*got signal: (?:1|2|15)\b|\*\*\* SIGTERM received",
         Weight.CONSEQUENCE,
     ),
     Signature(
@@ -124,8 +124,16 @@ ROWS: tuple[Signature, ...] = (
         Kind.HOST_MEMORY,
         Suspect.IF_REPEATED,
         Retry.ONCE,
-        r"Worker exit type: SYSTEM_ERROR|A worker died or was killed while executing a task|The actor died"
-        r" unexpectedly before finishing|exceeded K8s pod memory limits",
+        r"Worker exit type: SYSTEM_ERROR|A worker died or was killed while executing a task|exceeded K8s"
+        r" pod memory limits",
         Weight.WEAK,
+    ),
+    Signature(
+        "R14",
+        Kind.HOST_MEMORY,
+        Suspect.NO,
+        Retry.ONCE,
+        r"The actor died unexpectedly before finishing|\bActorDiedError\b",
+        Weight.CONSEQUENCE,
     ),
 )

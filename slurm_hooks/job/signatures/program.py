@@ -6,6 +6,23 @@ from slurm_hooks.job.signatures.row import AT_START, Kind, Retry, Signature, Sus
 
 ROWS: tuple[Signature, ...] = (
     Signature(
+        "F01",
+        Kind.NUMERIC,
+        Suspect.IF_REPEATED,
+        Retry.ROLLED_BACK,
+        r"(?i)found NaN in|NaN found in|Rank \d+: found (?:NaN|Inf)|encountered (?:a )?N"
+        r"aN|loss (?:is|was|became) (?:infinite|inf|nan)\b|Floating"
+        r"PointError|loss: nan, stopping|non-finite (?:loss|grad|norm)|contains? ("
+        r"?:NaN|Inf)\b|Function '\w+' returned nan values|diverged with loss",
+    ),
+    Signature(
+        "F02",
+        Kind.NUMERIC,
+        Suspect.NO,
+        Retry.ROLLED_BACK,
+        r"Current loss scale already at minimum|Minimum loss scale reached",
+    ),
+    Signature(
         "U01",
         Kind.CODE,
         Suspect.NO,
@@ -24,7 +41,9 @@ ROWS: tuple[Signature, ...] = (
         r"on `(?:GLIBC|CXXABI)\S* not found|error while loading shared libraries|\bcomma"
         r"nd not found\b|No such file or directory: .*python|Lmod has detected the follo"
         r"wing error|EnvironmentNameNotFound|Could not find conda environment|CondaError"
-        r"|module: not found|CommandNotFoundError: Your shell)",
+        r"|module: not found|CommandNotFoundError: Your shell|Failed to find C compiler|CUDA_HOME environment"
+        r" variable is not set|Error building extension|CalledProcessError: Command '\['\S*(?:gcc|cc|g\+\+|c\+\+"
+        r"|nvcc|ninja)')",
         Weight.POSSIBLE,
     ),
     Signature(
@@ -73,7 +92,7 @@ ROWS: tuple[Signature, ...] = (
         Kind.CODE,
         Suspect.ONE_NODE,
         Retry.NEVER,
-        r"error: execve\(\): .*(?:No such file or directory|Permission denied|Exec forma"
+        r"error: execve\(\): (?!\S*/slurm_script: ).*(?:No such file or directory|Permission denied|Exec forma"
         r"t error)|: can't open file '.*': \[Errno (?:2|13)\]|: can't find '__main__' mo"
         r"dule in |^(?:\d+: )?(?:/\S*/)?(?:ba|da)?sh: (?:.*: No such file or directory$|"
         r"0: cannot open )|slurm_script: line \d+: \S+: No such file or directory",
@@ -86,23 +105,6 @@ ROWS: tuple[Signature, ...] = (
         AT_START + r"(?:ModuleNotFoundError|ImportError|SyntaxError|IndentationError|TabError)\b(?:"
         r":|$)|^(?:\d+:\s*)?(?:/\S*/)?python[\d.]*: No module named |(?:slurm_script|\.sh"
         r"|\b(?:ba|da|k|z)?sh): line \d+: syntax error",
-    ),
-    Signature(
-        "F01",
-        Kind.NUMERIC,
-        Suspect.IF_REPEATED,
-        Retry.ROLLED_BACK,
-        r"(?i)found NaN in|NaN found in|Rank \d+: found (?:NaN|Inf)|encountered (?:a )?N"
-        r"aN|loss (?:is|was|became) (?:infinite|inf|nan)\b|Floating"
-        r"PointError|loss: nan, stopping|non-finite (?:loss|grad|norm)|contains? ("
-        r"?:NaN|Inf)\b|Function '\w+' returned nan values|diverged with loss",
-    ),
-    Signature(
-        "F02",
-        Kind.NUMERIC,
-        Suspect.NO,
-        Retry.ROLLED_BACK,
-        r"Current loss scale already at minimum|Minimum loss scale reached",
     ),
     Signature(
         "F03",
@@ -126,7 +128,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.ONCE,
         AT_START + r"(?!\w*Warning\b)(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Failure|Inva"
-        r"lid|NotFound)\b(?::|$)",
+        r"lid|NotFound)\b(?::|$)|\bUncaught [A-Z]\w*(?:Error|Exception):",
         Weight.FATAL,
         general=True,
     ),
@@ -136,9 +138,9 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.ONCE,
         AT_START + r"(?:[A-Za-z_]\w*\.){0,8}(?:CalledProcessError|ProcessRaisedException|ProcessExi"
-        r"tedException|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFEr"
-        r"ror|ConnectionAbortedError|RemoteError|RayTaskError\S*|RayActorError|ActorDied"
-        r"Error|WorkerCrashedError|EngineDeadError)\b|Engine core initialization failed|WorkerProc init"
+        r"tedException(?!.* signal SIG)|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFEr"
+        r"ror|ConnectionAbortedError|RemoteError|RayTaskError\S*|RayActorError|W"
+        r"orkerCrashedError|EngineDeadError)\b|Engine core initialization failed|WorkerProc init"
         r"ialization failed|EngineCore (?:failed to start|encountered a fatal error)|[Ss]ee (?:the )?(?:roo"
         r"t cause|stack trace|error)s? .{0,20}above|: Caught \w+ in (?:DataLoader worker |pin memory thread|repli"
         r"ca )",
@@ -171,7 +173,7 @@ ROWS: tuple[Signature, ...] = (
         r"terminate called after throwing an instance of|Fatal Python error: |double fre"
         r"e or corruption|free\(\): invalid|malloc\(\): |corrupted size vs\. prev_size|m"
         r"unmap_chunk\(\)|Illegal instruction|Floating point exception|stack smashing de"
-        r"tected",
+        r"tected|pure virtual method called",
         Weight.WEAK,
     ),
 )

@@ -20,7 +20,15 @@ ROWS: tuple[Signature, ...] = (
         Suspect.IF_REPEATED,
         Retry.ONCE,
         r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\) is killed by signal: Kille"
-        r"d|DataLoader worker \(pid.{0,80}exited unexpectedly",
+        r"d",
+    ),
+    Signature(
+        "M07",
+        Kind.HOST_MEMORY,
+        Suspect.IF_REPEATED,
+        Retry.ONCE,
+        r"DataLoader worker \(pid.{0,80}exited unexpectedly",
+        Weight.POSSIBLE,
     ),
     Signature(
         "M03",
@@ -147,7 +155,7 @@ ROWS: tuple[Signature, ...] = (
         r"rror|Temporary failure in name resolution|SSLError|LocalEntryNotFoundError|Off"
         r"lineModeIsEnabled|couldn't connect to 'https|requests\.exceptions\.\w+|urllib\."
         r"error\.URLError|Couldn't reach|Cannot send a request, as the client has been c"
-        r"losed",
+        r"losed|socket\.timeout: timed out|The (?:read|handshake|write) operation timed out",
         Weight.POSSIBLE,
     ),
     Signature(

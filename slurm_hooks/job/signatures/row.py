@@ -8,6 +8,8 @@ from enum import Enum
 AT_START = (
     r"^(?:(?:\[[^\]]{1,80}\]|<[^>]{1,80}>|\([\w ]{1,40}pid=[^)]{1,80}\)):?\s*"
     r"|(?:ERROR|CRITICAL) [\d-]{5,10} [\d:.,]{8,15} \[?[\w.]{1,60}:\d{1,6}\]\s*"
+    r"|20\d\d-\d\d-\d\d[T ][\d:.,]{8,18}(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) [FP] )?"
+    r"|[\w.-]{1,60}/\d{1,6} "
     r"|\d{1,6}:\s*|[\w.-]*\d[\w.-]{0,60}:\s+|\|\s*){0,4}"
 )
 """The beginning of a line, after what tells the rank or the host: ``[rank3]:``, ``12:``, ``worker-1:``."""

@@ -58,7 +58,7 @@ ROWS: tuple[Signature, ...] = (
         r"ation|Task launch for \S+ failed on node (?P<node>[\w.-]+)|Application launch "
         r"failed|task \d+ launch failed|Invalid job credential|Unable to contact slurm c"
         r"ontroller|Unspecified error|launch failed: |error: slurm_receive_msgs|Could not ru"
-        r"n slurm \w*prolog|error: container_\w+:? ",
+        r"n slurm \w*prolog|error: container_\w+:? |error: execve\(\): \S*/slurm_script: ",
         Weight.POSSIBLE,
     ),
     Signature(
@@ -109,7 +109,7 @@ ROWS: tuple[Signature, ...] = (
         Suspect.NO,
         Retry.UNDECIDED,
         r"\{'loss': .*?'epoch': (?P<step>[\d.]+)|(?i:\b(?:global[_ ]?step|step|iter|iter"
-        r"ation|train_step|batch)s?\b)\W?[\]) ]{0,3}[:=# \[]{1,3}(?P<n>\d+)",
+        r"ation|train_step|batch)s?\b)\W?[\]) ]{0,3}[:=# \[]{1,8}(?P<n>\d+)",
         Weight.NONE,
     ),
     Signature(
@@ -155,6 +155,14 @@ ROWS: tuple[Signature, ...] = (
         Retry.UNDECIDED,
         r"(?i)\bepochs?\W?[: =\[(]{1,3}(?P<step>[\d.]+ ?(?:/ ?\d+)?\]?[\[ (]*\d*(?:/\d+)"
         r"?)|^\s*(?P<n>\d+/\d+) \[[=>.]+",
+        Weight.NONE,
+    ),
+    Signature(
+        "P08",
+        Kind.PROGRESS,
+        Suspect.NO,
+        Retry.UNDECIDED,
+        r"\[ *(?P<n>\d+/ *\d+)\].{0,80}?\beta: ",
         Weight.NONE,
     ),
     Signature(

@@ -98,7 +98,7 @@ LOOKS = [
         "Read-only file system",
     ),
     Look("state-hung", ["stat", "-f", "/var/lib/holdfast"], "no end"),
-    Look("munge-down", sh("timeout 3 scontrol show node"), "status"),
+    Look("munge-down", sh("munge -n </dev/null"), "status"),
     Look("thermal --gpu 4", nvml("n.nvmlDeviceGetTemperature(h(4), 0)"), "91"),
     Look("power-brake", nvml("n.nvmlDeviceGetCurrentClocksEventReasons(h(7))"), "136"),
     Look("pcie-width --width 8", nvml("n.nvmlDeviceGetCurrPcieLinkWidth(h(0))"), "8"),

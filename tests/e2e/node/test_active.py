@@ -76,7 +76,7 @@ def inspect(box: Box, *nodes: str) -> dict[str, Any]:
     for check in ("host", "storage", "dcgm_diag_r1", "nccl_pairwise"):
         argv += ["--check", check]
     done = box.run(argv, check=False, timeout_s=150)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 1, done.stderr + done.stdout
     return {node["node"]: node for node in json.loads(done.stdout)["nodes"]}
 
 
@@ -114,7 +114,9 @@ def test_an_inspection_tests_idle_and_drained_nodes_and_changes_nothing(clean_bo
     _suspects_are_tested_once(box)
     box.heal(NODE)
     cluster.wait_for(
-        lambda: no_drain(box, NODE), "returned to service by the agent that had drained it"
+        lambda: no_drain(box, NODE),
+        "returned to service by the agent that had drained it",
+        scene=lambda: f"{reservations(box)}\n{agent_log(box, NODE)[-3000:]}",
     )
 
 

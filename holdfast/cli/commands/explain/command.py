@@ -26,7 +26,8 @@ from holdfast.cli.commands.explain.files import (
     local_verdict,
     read_journal,
 )
-from holdfast.cli.commands.explain.text import job_page, kubernetes_lines, node_page, past_lines
+from holdfast.cli.commands.explain.job_text import job_page
+from holdfast.cli.commands.explain.node_text import kubernetes_lines, node_page, past_lines
 from holdfast.cli.commands.nodes import as_json
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.config.schema import PathsConfig

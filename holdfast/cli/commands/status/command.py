@@ -40,7 +40,7 @@ examples:
   holdfast status --json
 
 The lemons and the kill switches of other nodes are known where paths.history is shared. The state of the
-bridge is shown where the command can reach Kubernetes: without pending changes, it works.
+bridge is shown where the command can reach Kubernetes: it works if no changes are pending.
 
 exit status: 0 shown, 1 Slurm does not answer, 2 usage error, or the configuration is invalid (the
 defaults are used)

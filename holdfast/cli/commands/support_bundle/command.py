@@ -31,6 +31,7 @@ from holdfast.errors import CommandError, UsageError
 from holdfast.own_program import own_program
 from holdfast.slurm import accounting
 from holdfast.slurm.cli import ENV
+from holdfast.text import printable
 from holdfast.version import VERSION
 
 EXAMPLE = """\
@@ -52,8 +53,11 @@ _MAX_STATE_FILES = 200
 _JOB = re.compile(r"[0-9]+(_[0-9]+)?")
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _LOGS = Path("/var/log/holdfast")
+_JSON = (".json", ".jsonl")
 _PRIVATE = re.compile(r"token|secret|key|credential|kubeconfig", re.IGNORECASE)
 """Names of files that are left out whole."""
+_SPARE = ".spare"
+"""Files that only keep room on the disk."""
 
 
 @dataclass(kw_only=True)
@@ -64,8 +68,9 @@ class Bundle:
     missing: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, text: str) -> None:
-        """Without what looks secret."""
-        self.parts[name] = redacted(text)
+        """Without what looks secret, and without what could control a terminal: users may have written it."""
+        safe = printable.json_text if Path(name).suffix in _JSON else printable.page
+        self.parts[name] = safe(redacted(text))
 
     def add_file(self, name: str, path: Path) -> None:
         """The end of a file. A user may have made it: only a regular file is read."""
@@ -189,10 +194,11 @@ def _files(
     for folder, names in ((state, "agent/state"), (_LOGS, "logs")):
         try:
             entries = safe_file.scan(folder, most=_MAX_STATE_FILES)
-            files = sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+            names_found = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
         except OSError as error:
             bundle.missing[names] = f"{folder}: {error.strerror or error}"
             continue
+        files = sorted(name for name in names_found if _SPARE not in name)
         yield from ((f"{names}/{name}", folder / name) for name in files)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from measure.deaths import surroundings
+from measure.deaths import disturbances
 from measure.deaths.catalogue.common import (
     ALL_UP,
     AT_ONCE,
@@ -66,7 +66,7 @@ DEATHS = (
         'say "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 '
         "has a total capacity of 79.11 GiB of which 10.00 MiB is free. Process $other has 60.00 GiB "
         'memory in use. Of the allocated memory 0 bytes is allocated by PyTorch."\nexit 1',
-        act=surroundings.use_gpu_memory,
+        act=disturbances.use_gpu_memory,
         where=Where.ALONE,
         on_first=True,
         options=(),
@@ -115,7 +115,7 @@ DEATHS = (
         then=HERE,
         rank="until_told\n[ $R = 1 ] || exec sleep 120\n"
         "exec python3 -c 'kept = bytes(range(256)) * 2**20'",
-        act=surroundings.use_up_memory,
+        act=disturbances.use_up_memory,
         where=Where.NODE,
         expect=RESTARTED,
     ),

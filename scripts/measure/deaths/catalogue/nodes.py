@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from measure.deaths import acts, surroundings
+from measure.deaths import acts, disturbances
 from measure.deaths.catalogue.common import ELSEWHERE, MOVED, WAITS
 from measure.deaths.death import Death, Expect, Where
 
@@ -163,7 +163,7 @@ _HOST = (
         how="Xid 79, and on the next node the prolog fails",
         then="Slurm drains that node; the job runs on a third one, and counts against nothing",
         rank=WAITS,
-        act=surroundings.fail_the_next_prolog,
+        act=disturbances.fail_the_next_prolog,
         where=Where.ALONE,
         on_first=True,
         expect=MOVED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from measure.deaths import surroundings
+from measure.deaths import disturbances
 from measure.deaths.catalogue.common import (
     AFTER_15_S,
     ALL_UP,
@@ -242,7 +242,7 @@ _SCRIPTS = (
         every=True,
         rank="save 5\nuntil_told\nexit 0",
         options=("--requeue", "--array=0-1"),
-        act=surroundings.wait_for_one_of_two,
+        act=disturbances.wait_for_one_of_two,
         expect=Expect(ends=("fail",), state="FAILED", because="is running with"),
     ),
 )

@@ -14,6 +14,8 @@ MAX_LINE_CHARS = 4000
 NO_LOG_LINE = frozenset({"L07"})
 """The text of a node's Reason, which no log holds."""
 
+_WRAPPED = re.compile(r": Caught \w+ in (?:DataLoader worker|pin memory thread|replica) ")
+"""torch puts such a line before the traceback of the error itself."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -56,7 +58,10 @@ def _rows_of(codes: frozenset[str]) -> tuple[Signature, ...]:
 def failure_in(text: str, codes: frozenset[str] | None = None) -> Signature | None:
     """The first signature of a failure that fits a line that is not the launcher's; ``codes``: those to
     try, default all."""
-    return _first(failure_rows() if codes is None else _rows_of(codes), clean(text))
+    rows, text = failure_rows() if codes is None else _rows_of(codes), clean(text)
+    if _WRAPPED.search(text):
+        rows = tuple(row for row in rows if row.kind is Kind.CASCADE)
+    return _first(rows, text)
 
 
 def progress_in(text: str) -> Signature | None:

@@ -33,7 +33,7 @@ NEEDS: dict[str, str] = {
     "K18": " in libnccl.so",
     "K19": "invalid context",
     "K20": "lustre: |lustreerror:|vastnfs|virtiofs",
-    "C01": "an illegal memory|cuda_error_illegal|cudaerrorillegaladdress",
+    "C01": "memory access fault|an illegal memory|cuda_error_illegal|cudaerrorillegaladdress",
     "C02": " assert triggered|cuda_error_assert|cudaerrorassert",
     "C03": ": block: |], thread: |assertion `",
     "C04": "cuda_error_|cudaerror|invalid access of|uncorrectable ecc|uncorrectable nvlink",
@@ -45,7 +45,7 @@ NEEDS: dict[str, str] = {
     "C07": (
         " no nvidia driver| yet initialized|/library version|cuda driver error|cuda error: |"
         "cuda unknown error|cuda_error_|cudaerrorunknown|cudaerrorinit|cudaerrorsystem|"
-        "cudagetdevicecount|thcudacheck fail|cuinit returned|nvidia-smi has|to initialize nvml"
+        "cudagetdevicecount|thcudacheck fail|cuda runtime error|cuinit returned|nvidia-smi has|to initialize nvml"
     ),
     "C08": (
         "cublas_status_|curand_status_|curand error|cufft error|cublas error|cusparse error|"
@@ -55,7 +55,8 @@ NEEDS: dict[str, str] = {
     "C09": " not create cudnn|status_alloc_failed|udnn_status_not_",
     "C10": " get convolution|cudnn_status_|get was unable to|no valid engine|unable to find a",
     "C11": (
-        "cuda error: out|cuda_error_out_of|cudaerrormemoryallocation|out of memory|outofmemoryerror"
+        "cuda error: out|cuda runtime error|cuda_error_out_of|cudaerrormemoryallocation|"
+        "out of memory|outofmemoryerror|free memory on device|no available memory"
     ),
     "C12": "has a total capac",
     "C13": " consider passing| errors might be| with `torch_use_",
@@ -64,7 +65,7 @@ NEEDS: dict[str, str] = {
         "not compiled with|provided ptx was"
     ),
     "C15": "cuda error: |cuda_error_invalid|cudaerrorinvalidconfiguration|invalid device id",
-    "C16": ": cuda |cuda error: |cuda runtime error|cudaerror_t",
+    "C16": ": cuda |cuda error: |cuda runtime error|cudaerror_t|hsa_status_error|hip error: ",
     "N01": "before timing out|caught collective|timed out waiting",
     "N02": " watchdog at work|timeout at nccl",
     "N03": "heartbeat monitor|watchdog got stuck",
@@ -96,7 +97,7 @@ NEEDS: dict[str, str] = {
     "N17": "bind nvlink sharp|mapping resources|nvls multicast",
     "N18": "cuda failure",
     "N19": "'out of memory'|failed to cuda",
-    "N20": "distbackenderror|nccl error in:|processgroupnccl.",
+    "N20": "distbackenderror|nccl error|processgroupnccl.",
     "R01": (
         "broken pipe|connection reset|recv, got 0 bytes|recvbytes failed|recvvalue failed|"
         "sendbytes failed|was likely closed"
@@ -107,13 +108,14 @@ NEEDS: dict[str, str] = {
         "rendezvousconnection|rendezvoustimeout|socket timeout|timed out in|wait timeout"
     ),
     "R03": "ddress already in|eaddrinuse|errno 98|server socket has",
+    "R13": "server socket has",
     "R04": "childfailederror|exits with return|failed (exitcode:",
     "R05": "root cause (first",
     "N21": "duplicate gpu|invalid rank|invalid argument|invalid usage|ncclinvalidusage",
     "N22": "ncclsystemerror|net plugin |net/ofi |request completed|unhandled system",
     "N23": " completion from|ibv_wc_wr_flush_",
     "N24": "ncclunhandledcudaerror|unhandled cuda",
-    "N25": "internal error -|ncclinternalerror",
+    "N25": "internal error -|ncclinternalerror|nccl error",
     "N30": "bootstrap|init complete|ncclcomminitrank",
     "N33": "cuda ipc handle|peer access is not",
     "N32": "due to a collective timeout",
@@ -137,7 +139,7 @@ NEEDS: dict[str, str] = {
         "return code = -11|sigsegv) received|*** sigsegv|terminated with"
     ),
     "R11": (
-        " <signals.sigabrt|*** sigabrt|exitcode|exited on signal|return code = -6|"
+        " aborted|aborted (core| <signals.sigabrt|*** sigabrt|exitcode|exited on signal|return code = -6|"
         "signal 6 (sigabrt|terminated with"
     ),
     "R08": (
@@ -145,14 +147,15 @@ NEEDS: dict[str, str] = {
         "signal 7 (sigbus)|terminated with"
     ),
     "R09": (
-        " <signals.sigterm|eceived 15 death signal|eceived signal 15|"
-        "eceived signals.15 death signal|eceived signals.signal 15|eceived signals.sigterm|"
-        "eceived sigterm|signalexception:|sigterm) received"
+        " <signals.sig|eceived signal 1|eceived signals.|death signal|eceived sigterm|eceived sighup|"
+        "closing signal|signalexception:|sigterm) received|sighup) received|sigterm received"
     ),
     "R10": " (local_rank:|host  ",
-    "R12": "a worker died or|exceeded k8s pod|exit type: system_error|the actor died",
+    "R12": "a worker died or|exceeded k8s pod|exit type: system_error",
+    "R14": "actordiederror|the actor died",
     "M01": ": out of memory|by the cgroup out|kill event|oomkilled|out_of_memory|some of the step",
     "M02": "dataloader worker",
+    "M07": "dataloader worker",
     "M03": (
         " allocate shared|dataloader worker|error encountered|insufficient shared|"
         "shared memory|unable to resize"
@@ -194,7 +197,8 @@ NEEDS: dict[str, str] = {
         " client error| send a request,| server error|.error.urlerror|connecttimeout|"
         "couldn't connect|couldn't reach|httperror: |localentrynotfounderror|maxretryerror|"
         "nameresolutionerror|offlinemodeisenabled|readtimeout|requests.exceptions|sslerror|"
-        "temporary failure|too many requests"
+        "temporary failure|too many requests|"
+        "socket.timeout|operation timed out"
     ),
     "M06": "killed",
     "S09": (
@@ -213,7 +217,8 @@ NEEDS: dict[str, str] = {
     ),
     "U02": (
         " not found| shared libraries|cannot open shared|commandnotfounderror|conda environment|"
-        "condaerror|environmentnamenotfound|file or directory|importerror:|lmod has detected"
+        "condaerror|environmentnamenotfound|file or directory|importerror:|lmod has detected|"
+        "find c compiler|cuda_home environ|error building ext|calledprocesserror"
     ),
     "U03": (
         "configattributeerror|could not override|error: |flags._exceptions|"
@@ -252,7 +257,7 @@ NEEDS: dict[str, str] = {
         "invalid:|invalid\n|invalid\x1b|notfound:|notfound\n|notfound\x1b"
     ),
     "U10": (
-        ": caught |actordiederror|brokenpipeerror|calledprocesserror|connectionabortederror|"
+        ": caught |brokenpipeerror|calledprocesserror|connectionabortederror|"
         "connectionrefusederror|connectionreseterror|eoferror|processexitedexception|"
         "processraisedexception|rayactorerror|raytaskerror|remoteerror|workercrashederror|"
         "enginedeaderror|engine core init|workerproc init|enginecore failed|"
@@ -267,7 +272,7 @@ NEEDS: dict[str, str] = {
     "U13": (
         " point exception|corrupted size vs|fatal python error|free or corruption|"
         "free(): invalid|illegal instruction|malloc(): |munmap_chunk()|smashing detected|"
-        "terminate called"
+        "terminate called|pure virtual method"
     ),
     "J01": " of memory while|resource exhausted|resource_exhausted|xlaruntimeerror:",
     "J02": (
@@ -303,7 +308,7 @@ NEEDS: dict[str, str] = {
         " job credential| launch failed| were transmitted|: slurm_receive_|application launch|"
         "could not run slurm|credential expired|launch failed:|socket timed out|"
         "task launch for|unable to confirm|error: container_|unable to contact|"
-        "unable to create|unspecified error"
+        "unable to create|unspecified error|error: execve():"
     ),
     "L08": " failed requeued|jobheldadmin|jobholdmaxrequeue|launch failure",
     "L09": "slurm healthcheck",
@@ -321,6 +326,7 @@ PROGRESS: dict[str, tuple[str, ...]] = {
     "P05": ("epoch", " [=", " [>", " [."),
     "P06": ("epoch", "step", "iter", "batch", "sample"),
     "P07": ("success", "without"),
+    "P08": ("eta: ",),
 }
 """Signature of progress → its words in lower case: each line that matches it contains one of them."""
 
@@ -328,7 +334,7 @@ PROGRESS_WORDS = tuple(
     word.encode()
     for word in (
         *("step", "iter", "epoch", "batch", "sample", "train", "checkpoint"),
-        *("success", "without", "%|", " [=", " [>", " [."),
+        *("success", "without", "%|", " [=", " [>", " [.", "eta: "),
     )
 )
 """Each of these words contains one of them."""

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from slurm_hooks.job.diagnosis.lines.launcher_lines import ATTEMPT, PREFIX, node_fault_in
-from slurm_hooks.job.diagnosis.lines.source_code import is_source
+from slurm_hooks.job.diagnosis.lines.source_code import is_ignored, is_source
 from slurm_hooks.job.diagnosis.matching.match import failure_in, first_row, progress_in
 from slurm_hooks.job.diagnosis.matching.phrases import NUMBERED, PROGRESS_WORDS, phrases
 from slurm_hooks.job.diagnosis.matching.windows import Finder
@@ -172,7 +172,7 @@ class Scanner:
                 yield from self._step(block, begin, end)
             return
         text, before = line.decode("utf-8", "replace"), self._before(block, begin)
-        if is_source(text, before):
+        if is_source(text, before) or is_ignored(text, before):
             return
         if not wants() and row.weight is not Weight.NONE and row.may_pass:
             yield from self._steps_of(before)

@@ -27,7 +27,13 @@ def test_a_job_that_a_boot_ended_at_its_start_is_requeued_and_no_other(clean_box
     """Beside it a job that starts after a boot: it is left alone."""
     box, node, booted = clean_box, "worker-3", "worker-2"
     log = box.path(LOG.format(node))
+    before = cluster.slurm_node(box, booted)["slurmd_start_time"]
     box.reboot(booted)
+    # slurmctld ends what runs on the node when it sees the boot, a job that was submitted too early as well.
+    cluster.wait_for(
+        lambda: cluster.slurm_node(box, booted)["slurmd_start_time"] != before,
+        f"{booted} registered",
+    )
     cluster.wait_for(lambda: cluster.in_service(box, booted), f"{booted} in service")
     later = plain_jobs.submit(box, f"--nodelist={booted}", command="sleep 25")
     job = plain_jobs.submit(box, f"--nodelist={node}", command="sleep 25")
@@ -53,7 +59,13 @@ def test_a_job_that_a_boot_ended_at_its_start_is_requeued_and_no_other(clean_box
             lambda: "JobState=COMPLETED" in box.run(["scontrol", "show", "job", later]).stdout,
             "the end of the job after a boot",
             60,
-            lambda: box.run(["scontrol", "show", "job", later]).stdout,
+            lambda: (
+                box.run(["scontrol", "show", "job", later]).stdout
+                + box.run(
+                    ["grep", "-aE", f"JobId={later} |{booted}", "/var/log/slurm/slurmctld.log"]
+                ).stdout
+                + box.path(LOG.format(booted)).read_text()[-3000:]
+            ),
         )
         assert "Restarts=0" in box.run(["scontrol", "show", "job", later]).stdout
     finally:

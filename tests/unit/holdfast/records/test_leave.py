@@ -15,6 +15,7 @@ from holdfast.records.leave import Leave, leave_of, pairs
         (1_795_176_000.0, Leave(1_795_176_000.0)),
         (1_795_176_004.9, Leave(1_795_176_000.0)),
         (-3.0, Leave(0.0)),
+        (253_402_300_799.0, Leave(253_402_300_795.0)),
     ],
 )
 def test_what_is_written_is_read(until: float | None, read: Leave) -> None:
@@ -37,7 +38,7 @@ def test_of_all_other_nodes_jobs_stay(code: str, values: dict[str, str]) -> None
     assert leave_of(Reason(code, "x", values)) is None
 
 
-@pytest.mark.parametrize("until", ["soon", "-5", "1e9", "٣", "9" * 13])
+@pytest.mark.parametrize("until", ["soon", "-5", "1e9", "٣", "9" * 12, "9" * 13])
 def test_a_time_that_is_none_is_not_known(until: str) -> None:
     reason = Reason("KUBE_RULE", "x", {"jobs": "leave", "until": "5"})
     object.__setattr__(reason, "pairs", {"jobs": "leave", "until": until})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,10 +15,12 @@ from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.topology import Group
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.endpoints.http_server import Request
-from k8s_bridge.model.changes import Isolate
+from k8s_bridge.model.changes import Change, DrainInSlurm, Isolate, UndrainInSlurm
+from k8s_bridge.model.ownership import cordon_reason, rule_reason
 from k8s_bridge.names import SLURM
 from k8s_bridge.page import cells, sections, web
 from k8s_bridge.page.board import Board
+from k8s_bridge.rules.catalogue import BUILT_IN
 from tests.unit.k8s_bridge.page.fleet import HOSTILE, LETTERS, NOON, Fleet
 
 
@@ -159,6 +162,26 @@ def test_events_are_told_once_and_a_storm_is_one_line() -> None:
         fleet.drain(i, f"holdfast:XID79: GPU fell off number {i}")
     fleet.tell()
     assert len(fleet.board.look().events) < 20, "each node has a text of its own"
+
+
+def test_an_event_says_what_a_node_is_drained_and_returned_for() -> None:
+    fleet, board = Fleet(4), Board()
+    view = fleet.views[0]
+
+    def said(change: Change) -> str:
+        board.seen([], fleet.views, (change,), NOON)
+        return board.look().events[-1].text
+
+    node = fleet.nodes[0]
+    by_rule = replace(node, reason=rule_reason("spot-aws", NOON))
+    by_cordon = replace(node, reason=cordon_reason(NOON))
+    rule = BUILT_IN["spot-aws"]
+    assert said(DrainInSlurm(slurm=node, kube=view, rule=rule)) == "drain in Slurm: rule spot-aws"
+    assert said(DrainInSlurm(slurm=node, kube=view)) == "drain in Slurm: cordoned in Kubernetes"
+    undrained = said(UndrainInSlurm(slurm=by_rule, kube=view))
+    assert undrained == "undrain in Slurm: rule spot-aws matches no more"
+    undrained = said(UndrainInSlurm(slurm=by_cordon, kube=view))
+    assert undrained == "undrain in Slurm: uncordoned in Kubernetes"
 
 
 def test_a_node_is_found_by_either_name(fleet: Fleet) -> None:

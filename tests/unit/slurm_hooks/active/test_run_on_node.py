@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -12,7 +14,8 @@ from typing import cast
 import pytest
 
 from holdfast.history import store
-from holdfast.vocabulary import SlurmName
+from holdfast.records import verdict_file
+from holdfast.vocabulary import SlurmName, Status
 from slurm_hooks.active import run_on_node
 from slurm_hooks.active.node_reservation import NodeReservation, Occupied, ReservedNodes
 from slurm_hooks.active.program import Missing
@@ -21,6 +24,7 @@ from slurm_hooks.active.programs import storage as storage_program
 from slurm_hooks.active.reservation_text import Purpose
 from slurm_hooks.active.result import CheckOutcome, Result, decode
 from slurm_hooks.agent.drain import return_test
+from slurm_hooks.node import machine
 from slurm_hooks.node.machine import node_name
 
 SHM = Path("/dev/shm")
@@ -51,6 +55,40 @@ def test_the_storage_check_runs_and_its_result_is_in_the_history(
     assert list(SHM.glob(f"{storage_program.PREFIX}*")) == []
     events = store.read(tmp_path / "state/history").events
     assert [(event.node, event.facts["verdict"]) for event in events] == [(node_name(), "passed")]
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_test_begins_once_the_agent_has_seen_it(tmp_path: Path, seen: bool) -> None:
+    """Else the agent would take the drain after the test for a person's."""
+    config = configured(tmp_path, SHM)
+    verdict = verdict_file.path_in(tmp_path / "run")
+    verdict.parent.mkdir()
+
+    def publish(at: str | None) -> None:
+        text = verdict_file.render(
+            Status.BAD,
+            expires_s=int(machine.uptime_s(Path("/proc"))) + 1000,
+            boot_id=machine.boot_id(Path("/proc")),
+            detail={"decision": {"action": "drain", "made": {"code": "XID79", "at": at}}},
+        )
+        verdict_file.write(verdict, text)
+
+    publish("2026-11-23T10:00:00+00:00")
+    agent = threading.Timer(0.3, publish, [None])
+    if seen:
+        agent.start()
+    begin = time.monotonic()
+    run_on_node.wait_for_agent(config, most_s=1.0 if not seen else 60.0)
+    waited_s = time.monotonic() - begin
+    agent.cancel()
+    assert 0.25 < waited_s < 30 if seen else waited_s >= 1.0
+
+
+def test_without_an_agent_or_its_drain_a_test_begins_at_once(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    run_on_node.wait_for_agent(configured(tmp_path, SHM), most_s=300.0)
+    run_on_node.wait_for_agent(tmp_path / "no.yaml", most_s=300.0)
+    assert time.monotonic() - begin < 100
 
 
 def test_a_path_where_nothing_is_mounted_fails(

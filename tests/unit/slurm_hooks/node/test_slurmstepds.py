@@ -36,6 +36,20 @@ def test_steps_are_found_by_their_slurmstepds(tmp_path: Path) -> None:
     assert jobs_with_step(tmp_path) == {47, 470}
 
 
+def test_a_program_that_is_not_slurmstepd_is_none_whatever_its_title(tmp_path: Path) -> None:
+    """bob's crontab runs sudo: root's uids, and the cgroup of cron."""
+    cron = "0::/system.slice/cron.service"
+    programs = {
+        7: "/usr/bin/sudo",
+        8: "/usr/sbin/slurmstepd-wlm",
+        9: "/opt/slurm/slurmstepd (deleted)",
+    }
+    for pid, program in programs.items():
+        process(tmp_path, pid, b"slurmstepd: [%d.extern]" % pid, cgroup=cron)
+        (tmp_path / str(pid) / "exe").symlink_to(program)
+    assert sorted(steps(tmp_path)) == [(8, "extern"), (9, "extern")]
+
+
 @pytest.mark.parametrize(
     ("uids", "cgroup"),
     [

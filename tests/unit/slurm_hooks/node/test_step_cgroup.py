@@ -55,3 +55,9 @@ def test_what_only_resembles_one_is_none(text: str) -> None:
 def test_the_outer_one_counts_first() -> None:
     inner = f"0::{SCOPE}/{SLUID}/step_0/user/task_0/job_9/step_1"
     assert [(one.job, one.sluid) for one in each(inner)] == [(None, SLUID), (9, "")]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", ["/a", "/job_1x", f"/{SLUID}", "/step_0"])
+def test_no_path_of_a_user_takes_long(part: str) -> None:
+    assert find("0::" + part * ((1 << 18) // len(part))) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from holdfast.findings import Finding, Verdict
 from holdfast.history.event import DRAINED
 from holdfast.policy.budget import Count
 from holdfast.policy.node_inputs import DrainInputs
+from holdfast.policy.ownership import DrainRecord
 from holdfast.vocabulary import Action, Mode, Severity, SlurmName
 from slurm_hooks.agent.drain.controller import DrainController
 from slurm_hooks.agent.drain.messages import AuditEntry, SlurmStatus, StepResult
 from slurm_hooks.agent.drain.pace import Pace
-from slurm_hooks.agent.drain.record import Records
+from slurm_hooks.agent.drain.record import Drained, Records
 from slurm_hooks.settings.sections import AgentConfig, NodeConfig
 from slurm_hooks.settings.settings import Settings
 from slurm_hooks.worker.worker import Answer, Worker
@@ -137,6 +139,30 @@ def test_while_a_fault_stays_open_slurm_is_asked_less_and_less(
     assert 3 <= pauses[0] <= 4
     assert len(at) < 25
     assert all(9 <= pause <= 16 for pause in pauses[3:])
+
+
+def test_a_job_that_starts_on_a_drained_node_is_a_reason_to_ask(
+    controller: DrainController, requests: Requests
+) -> None:
+    """A test of the node undrains it for seconds, in which the agent has to see that."""
+    record = DrainRecord(
+        reason="r",
+        actor="root",
+        at=datetime.now(timezone.utc),
+        written_at=datetime.now(timezone.utc),
+        code="XID79",
+        action=Action.REBOOT,
+        boot_id="b",
+    )
+    controller.consider(FAULT, 0.0)
+    status = SlurmStatus(action="drain", drained=True)
+    drained = Drained(record=record, subject="gpu 3")
+    requests.answer = Answer(items=(StepResult(slurm_status=status, drained=drained),))
+    controller.turn(1.0)
+    controller.consider(FAULT, 2.0)
+    assert len(requests.sent) == 1
+    controller.consider(replace(FAULT, job_start_s=500.0), 3.0)
+    assert len(requests.sent) == 2
 
 
 def test_a_node_over_the_budget_asks_less_and_less(

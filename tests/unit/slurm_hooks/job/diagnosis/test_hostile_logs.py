@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.commands.explain.files import read_journal
-from holdfast.cli.commands.explain.text import job_page
+from holdfast.cli.commands.explain.job_text import job_page
 from slurm_hooks.job.diagnosis import command
 
 TOP = Path(__file__).parents[5]

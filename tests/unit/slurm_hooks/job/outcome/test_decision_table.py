@@ -173,6 +173,26 @@ def test_row_8_what_few_ranks_print_is_tried_once_more(lines: int, failed: str, 
     assert (one.kind, one.most_ranks, asked(one).next) == (FailureKind.USER, False, Next.RESTART)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OSError: [Errno 30] Read-only file system: '/tmp/x'",
+        "OSError: [Errno 12] Cannot allocate memory",
+        "RuntimeError: The NVIDIA driver on your system is too old: CUDA driver version is insufficient",
+    ],
+)
+def test_row_8_what_one_broken_node_has_all_its_tasks_print_is_tried_once_more(line: str) -> None:
+    lines, alone = (
+        "\n".join([line] * 3),
+        "srun: error: worker-1: tasks 0-2: Exited with exit code 1",
+    )
+    on_one = ended(lines, nodes=NODES[:1], failed=alone, tasks=3)
+    assert (on_one.most_ranks, asked(on_one).next) == (False, Next.RESTART)
+    assert ended(lines, failed=ALL_FAILED, tasks=4).most_ranks, "several nodes confirm it"
+    same = ended("\n".join([CUDA_OOM] * 3), nodes=NODES[:1], failed=alone, tasks=3)
+    assert same.most_ranks, "no node has a program do that"
+
+
 OOM_KILL = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."
 OUT_OF_MEMORY = "srun: error: worker-{0}: task {0}: Out Of Memory"
 KILLED = "srun: error: worker-{0}: task {0}: Killed"

@@ -178,6 +178,35 @@ def test_long_before_it_leaves_only_for_free_nodes_and_never_gives_up() -> None:
     assert "step 140" in attempt.look(stopped(3600))
 
 
+def test_a_job_that_stays_on_a_degraded_node_leaves_before_a_machine_is_stopped() -> None:
+    attempt = Attempt()
+    attempt.look()
+    attempt.look(after_s=700)
+    attempt.newest = 120
+    assert attempt.look() == "", "it has given up"
+    assert attempt.look(stopped(1300)) == ""
+    assert attempt.nodes.hurries
+    assert len(attempt.sent) == 2, "asked again"
+    attempt.newest = 140
+    assert "after a checkpoint; continues from step 140" in attempt.look(stopped(1300))
+
+
+def test_a_job_that_stays_on_a_degraded_node_leaves_another_one() -> None:
+    attempt = Attempt()
+    attempt.look()
+    attempt.look(after_s=700)
+    other = replace(SLOW, node=SlurmName("worker-4"))
+    attempt.idle = 3
+    assert attempt.look(JobSnapshot(job=JOB, faults=(SLOW, MEMORY, other))) == ""
+    assert len(attempt.sent) == 2
+    again = Attempt()
+    again.look()
+    again.look(after_s=700)
+    again.look(WELL)
+    again.look()
+    assert len(again.sent) == 2, "the node was in service between"
+
+
 def test_at_an_unknown_time_it_leaves_as_a_degraded_node() -> None:
     attempt = Attempt()
     attempt.idle = 0

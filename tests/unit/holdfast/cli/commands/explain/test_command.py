@@ -16,7 +16,8 @@ import pytest
 from holdfast.cli import main
 from holdfast.cli.commands.explain.command import node_with_kubernetes
 from holdfast.cli.commands.explain.files import agent_report, local_verdict, read_journal
-from holdfast.cli.commands.explain.text import job_page, kubernetes_lines, node_page
+from holdfast.cli.commands.explain.job_text import job_page
+from holdfast.cli.commands.explain.node_text import kubernetes_lines, node_page
 from holdfast.cli.commands.nodes import as_json
 from holdfast.config.schema import PathsConfig
 from holdfast.drain_status import drain_status
@@ -120,6 +121,48 @@ def test_a_reservation_shows_its_creator_and_no_time() -> None:
         }
     )
     assert "owner     the creator of its reservation (scontrol show reservation)\n" in page
+
+
+@pytest.mark.parametrize(
+    ("reason", "lines"),
+    [
+        (
+            "holdfast:KUBE_RULE: x rule=spot-aws jobs=leave until=1795230003 at=1",
+            (
+                "owner     probably Holdfast's bridge, for the rule spot-aws (reason text only)",
+                "jobs      the machine is going to be stopped: jobs of holdfast run leave before 2026-",
+                "return    If Holdfast drained it: it returns when the rule spot-aws no longer matches.",
+            ),
+        ),
+        (
+            "holdfast:KUBE_RULE: x rule=karpenter jobs=leave at=1",
+            ("jobs      the machine is going to be stopped: jobs of holdfast run leave\n",),
+        ),
+        (
+            "holdfast:KUBE_CORDON: x at=1",
+            ("owner     probably Holdfast's bridge, for a kubectl cordon (reason text only)",),
+        ),
+    ],
+)
+def test_a_drain_of_the_bridge_says_for_what_and_what_jobs_do(
+    reason: str, lines: tuple[str, ...]
+) -> None:
+    there = node(NodeState.IDLE, NodeState.DRAIN, reason=reason)
+    status = drain_status(there)
+    assert status.reason is not None
+    page = node_page(
+        {
+            **as_json(there, status),
+            "slurm_problem": "",
+            "kill_switches": [],
+            "fault": None,
+            "how_to_resume": status.undo,
+            "verdict": None,
+            "reason_fields": dict(status.reason.pairs),
+        }
+    )
+    assert [line for line in lines if line not in page] == []
+    assert ("jobs      " in page) == ("jobs=leave" in reason)
 
 
 def test_a_decision_from_before_the_return_is_marked(

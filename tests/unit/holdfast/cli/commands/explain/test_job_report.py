@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.commands.explain.files import local_report
-from holdfast.cli.commands.explain.text import job_page
+from holdfast.cli.commands.explain.job_text import job_page
 from holdfast.records.incidents import Incident
 
 REPORT: dict[str, Any] = {

@@ -30,6 +30,12 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjE3MDB9.c2lnbmF0dXJl"
         ("https://user:pw1234@host/path", "pw1234"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----\nafter", "MIIabc"),
         ("-----BEGIN PRIVATE KEY-----\ncut short", "cut short"),
+        (r'{"line": "{\"api_key\": \"abc def\"}"}', "abc def"),
+        ('["train.py", "--hf-token", "abcdefgh", "--lr", "1"]', "abcdefgh"),
+        ("python train.py --wandb-api-key abcdefgh --lr 1", "abcdefgh"),
+        ("got: Bearer 0123456789abcdef from", "0123456789abcdef"),
+        ("token: Bearer abcdefghijkl", "abcdefghijkl"),
+        ("POST https://hooks.slack.com/services/T0/B0/XYZ: 500", "XYZ"),
         ("HF_TOKEN='hf_abcdefghijklmnopqrstuvwx'", "abcdefghij"),
     ],
 )
@@ -39,6 +45,19 @@ def test_what_looks_secret_is_removed(text: str, secret: str) -> None:
     assert REMOVED in redacted(text)
 
 
+def test_json_stays_json() -> None:
+    value = {
+        "api_key": "abc def",
+        "command": ["--token", "abc", "--hf-token=abc"],
+        "why": "secret: x",
+    }
+    assert json.loads(redacted(json.dumps(value))) == {
+        "api_key": REMOVED,
+        "command": ["--token", REMOVED, f"--hf-token={REMOVED}"],
+        "why": f"secret: {REMOVED}",
+    }
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -46,6 +65,9 @@ def test_what_looks_secret_is_removed(text: str, secret: str) -> None:
         '{"event": "drained", "key": 7, "gpu_uuid": "GPU-ed06461b-3363"}',
         "slurm_token_file",
         "time: 06:12:00 https://host:8080/path",
+        "holdfast bridge --token-file /run/token --once",
+        '["train.py", "--max-tokens", "--seq"]',
+        "the bearer of bad news; see https://docs.slack.com/x",
     ],
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
@@ -54,7 +76,22 @@ def test_other_text_stays_as_it_is(text: str) -> None:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
-    "piece", ["x", "-eyJ", "a.", "token", "token=", 'token="', "://a:", "-----BEGIN A", "hf_"]
+    "piece",
+    [
+        "x",
+        "-eyJ",
+        "a.",
+        "token",
+        "token=",
+        'token="',
+        "://a:",
+        "-----BEGIN A",
+        "hf_",
+        "--token ",
+        "--a",
+        'token\\"',
+        "bearer ",
+    ],
 )
 def test_no_text_of_a_user_takes_long(piece: str) -> None:
     text = piece * ((1 << 20) // len(piece))
@@ -93,6 +130,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_nodes_bundle(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (site / "run/verdict").write_text("ok 1 b holdfast/1\n{}\n")
     (site / "state/drain.json").write_text('{"reason": "holdfast:XID79"}')
+    (site / "state/drain.spare.0").write_text(" " * 4096)
     (site / "state/bridge.token").write_text(JWT)
     (site / "logs/agent.n1.log").write_text("x" * (5 << 20) + "\nthe end, password=hunter2\n")
     (site / "logs/evil.log").symlink_to("/etc/shadow")
@@ -114,6 +152,7 @@ def test_a_nodes_bundle(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     everything = "".join(parts.values())
     assert JWT not in everything
     assert "abcdefgh" not in everything
+    assert "agent/state/drain.spare.0" not in parts
     assert not {"agent/state/bridge.token", "logs/evil.log", "agent/state/pipe"} & set(parts)
 
 
@@ -131,6 +170,20 @@ def test_a_jobs_bundle_has_its_journal_and_what_is_missing(site: Path) -> None:
     assert "abc" not in parts["journal.jsonl"]
     missing = json.loads(parts["manifest.json"])["missing"]
     assert list(missing) == ["agent/report.json"]
+
+
+def test_no_part_controls_the_terminal_of_who_reads_it(site: Path) -> None:
+    folder = site / "ckpt/.holdfast"
+    folder.mkdir(parents=True)
+    line = '{"t": 1, "event": "attempt", "attempt": 1, "why": "\x7f\u202e\x9b2J"}'
+    (folder / "job-7.jsonl").write_text(line + "\n")
+    (site / "run/jobs/7.json").write_text(json.dumps({"journal": str(folder / "job-7.jsonl")}))
+    (site / "scontrol").write_text('#!/bin/sh\nprintf "JobName=\\033]0;x\\007\\t1\\n"\n')
+    assert main.main(["support-bundle", "7", "--output", str(site / "b.tar.gz")]) == 0
+    parts = unpacked(site / "b.tar.gz")
+    assert not any(set(part) & set("\x1b\x07\x7f\u202e\x9b") for part in parts.values())
+    assert parts["slurm/job.txt"] == "JobName=\\x1b]0;x\\x07\t1\n"
+    assert json.loads(parts["journal.jsonl"]) == json.loads(line)
 
 
 def test_an_existing_file_is_not_overwritten(

@@ -10,7 +10,7 @@ import pytest
 
 from slurm_hooks.job.diagnosis.causes import Diagnosis, Engine
 from slurm_hooks.job.diagnosis.lines.launcher_lines import ATTEMPT, PREFIX, node_fault_in
-from slurm_hooks.job.diagnosis.lines.source_code import is_source
+from slurm_hooks.job.diagnosis.lines.source_code import is_ignored, is_source
 from slurm_hooks.job.diagnosis.matching.match import failure_in, progress_in
 from slurm_hooks.job.diagnosis.matching.phrases import phrases
 from slurm_hooks.job.diagnosis.matching.scan import Found, Memory, Scanner
@@ -71,7 +71,7 @@ class EveryLine:
             row = progress_in(text) if wants() else None
             if row and not is_source(text, before):
                 yield Found(number, text, row, before)
-        elif not is_source(text, before):
+        elif not is_source(text, before) and not is_ignored(text, before):
             if not wants() and row.weight is not Weight.NONE and row.kind is not Kind.SCHEDULER:
                 for earlier in before.replace(b"\r", b"\n").split(b"\n"):
                     shown = earlier.decode("utf-8", "replace")
