@@ -14,6 +14,7 @@ from measure.bridge.many_nodes import ManyKubeNodes, number_of
 _DRAINED = b'"type":"HoldfastSlurmDrained","status":"True"'
 _TAINTED = b'"key":"holdfast.dev/drained"'
 """As the API server writes them; only lines with one of them are decoded."""
+_ERROR, _VERSION = b'{"type":"ERROR"', b'"resourceVersion":"'
 
 
 class ShownTimes:
@@ -28,6 +29,7 @@ class ShownTimes:
         self._reported: dict[int, float] = {}
         self._isolated: dict[int, float] = {}
         self._changed = threading.Condition()
+        self._since = "0"
         threading.Thread(target=self._run, name="shown", daemon=True).start()
 
     def of(self, numbers: Iterable[int], limit_s: float) -> list[float]:
@@ -49,16 +51,23 @@ class ShownTimes:
             return [at[number] for number in wanted]
 
     def _run(self) -> None:
-        since = self._kube.version()
+        self._since = self._kube.version()
         while True:
             try:
-                self._follow(since)
+                self._follow()
             except (urllib3.exceptions.HTTPError, OSError):
-                time.sleep(0.2)
-            since = "0"  # from all Nodes as they are: what was missed is late, not lost
+                pass
+            time.sleep(0.2)
 
-    def _follow(self, since: str) -> None:
-        for line in self._kube.lines(f"/api/v1/nodes?watch=1&resourceVersion={since}"):
+    def _follow(self) -> None:
+        """The API server ends a watch that is read too slowly: the next one continues from there. To begin with
+        all Nodes again would show minutes too late what came meanwhile.
+        """
+        for line in self._kube.lines(f"/api/v1/nodes?watch=1&resourceVersion={self._since}"):
+            if line.startswith(_ERROR):
+                self._since = "0"  # expired: from all Nodes as they are
+                return
+            self._since = line.partition(_VERSION)[2].partition(b'"')[0].decode() or self._since
             shown = [
                 rows
                 for word, rows in ((_DRAINED, self._reported), (_TAINTED, self._isolated))
