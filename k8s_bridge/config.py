@@ -75,8 +75,10 @@ class WorkloadSettings:
 class BridgeConfig:
     """What the bridge does, and how often it reads Slurm."""
 
-    poll_s: float = 1.5
-    """The longest time between two reads of Slurm; a change in Kubernetes triggers one at once."""
+    poll_s: float = 2.0
+    """The longest time between two reads of Slurm. A change in Kubernetes triggers one at once, and a request to
+    change a Slurm node, such as a drain, within 0.7 s.
+    """
     cordon: bool = True
     """Cordon the Node of a Slurm node that Holdfast drained."""
     taint: bool = True

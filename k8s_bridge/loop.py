@@ -20,7 +20,7 @@ from holdfast.adapters.log import Log
 from holdfast.adapters.log_limit import LimitedLog
 from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.errors import CommandError, HoldfastError, Refused
-from holdfast.slurm.client import SlurmClient, SlurmNode
+from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import SlurmName
 from k8s_bridge.config import SWITCH, BridgeConfig
 from k8s_bridge.endpoints.health import Health
@@ -37,7 +37,7 @@ from k8s_bridge.page.board import Board
 from k8s_bridge.planning.plan import plan_unreadable
 from k8s_bridge.planning.planner import Planner
 from k8s_bridge.planning.signals import Signals
-from k8s_bridge.slurm_view import SlurmView, Topology
+from k8s_bridge.slurm_view import CountingSlurm, SlurmView, Topology
 from k8s_bridge.writes.apply import Applier
 from k8s_bridge.writes.connections import Wait
 from k8s_bridge.writes.holds import Holds
@@ -51,6 +51,8 @@ log = LimitedLog(Log("bridge"))
 
 SLICE_S = 1.0
 """The longest time of writing between two looks: in a storm, a new drain is seen after it, and goes first."""
+QUESTION_S = 0.7
+"""The time between two questions to slurmctld whether nodes were changed."""
 FIRST_LOOK_S = 0.3
 """How long a look is expected to take before there was one."""
 SHORTEST_PAUSE_S = 0.1
@@ -75,7 +77,7 @@ class Bridge:
 
     def __init__(
         self,
-        slurm: SlurmClient,
+        slurm: CountingSlurm,
         kube: Kube,
         policy: BridgeConfig,
         config: Path | None,
@@ -158,7 +160,16 @@ class Bridge:
             log.info("Slurm's nodes cannot be read in full", why=error)  # the next look reports it
         except Exception as error:
             log.exception("Slurm's nodes cannot be read in full", error)
-        self.wake.wait(max(0.0, begun + self._policy.poll_s - time.monotonic()))
+        self._wait(begun + self._policy.poll_s)
+
+    def _wait(self, until: float) -> None:
+        """Until that monotonic time, or until something has changed on either side."""
+        while (left := until - time.monotonic()) > 0:
+            if self.wake.wait(min(left, QUESTION_S)):
+                return
+            # Right before a look, a question tells nothing that the look does not.
+            if until - time.monotonic() > QUESTION_S / 2 and self._view.changed():
+                return
 
     def step(self, now: datetime) -> int:
         """One pass: read both sides, plan, apply. Returns the number of changes written."""

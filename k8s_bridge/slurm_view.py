@@ -1,7 +1,8 @@
 """Slurm's nodes, read cheaply: grouped by sinfo at each look, and whole at a full read now and then.
 
 sinfo prints 10,000 equal nodes as one record, but not what each node has for itself: the InstanceId and
-the times of its boot and its slurmd. These come from the last full read.
+the times of its boot and its slurmd. These come from the last full read. Between two looks slurmctld is
+only asked how many requests to change a node it has had: a drain is then seen at once.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import CommandError, HoldfastError
 from holdfast.slurm.client import SlurmClient, SlurmNode
+from holdfast.slurm.parse.sdiag import NodeChanges
 from holdfast.slurm.topology import Group
 from holdfast.vocabulary import NodeState, SlurmName
 
@@ -26,6 +29,14 @@ _AWAY = frozenset(
 
 
 TOPOLOGY_S = 300.0
+
+
+class CountingSlurm(SlurmClient, Protocol):
+    """A client that also knows how many requests to change a node there were."""
+
+    def node_changes(self) -> NodeChanges:
+        """From any user and for any node; not each change is a request. Raises ``CommandError``."""
+        ...
 
 
 class Topology:
@@ -65,7 +76,7 @@ class SlurmView:
 
     def __init__(
         self,
-        slurm: SlurmClient,
+        slurm: CountingSlurm,
         full_s: float,
         clock: Callable[[], float] = time.monotonic,
     ):
@@ -74,6 +85,8 @@ class SlurmView:
         """
         self._slurm, self._full_s, self._clock = slurm, full_s, clock
         self._full_at = float("-inf")
+        self._changes: tuple[int, int] | None = None
+        self._countless_until = float("-inf")
         self._whole: dict[SlurmName, SlurmNode] = {}
         self._fast: dict[SlurmName, SlurmNode] = {}
         self._fast_list: list[SlurmNode] = []
@@ -102,6 +115,20 @@ class SlurmView:
         now = self._clock()
         if now - self._full_at >= self._full_s:
             self._read_whole(now)
+
+    def changed(self) -> bool:
+        """Has slurmctld had a request to change a node since this was last asked? A quarter of the cost of a
+        look. False also where it does not say: the looks go on as before. Never raises for that.
+        """
+        if self._clock() < self._countless_until:
+            return False
+        try:
+            found = self._slurm.node_changes()
+        except CommandError:
+            self._changes, self._countless_until = None, self._clock() + self._full_s
+            return False
+        before, self._changes = self._changes, (found.counted_since, found.changes)
+        return before is not None and before != self._changes
 
     def _merged(self, name: SlurmName, node: SlurmNode) -> SlurmNode:
         old = self._whole[name]

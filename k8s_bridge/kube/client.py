@@ -39,6 +39,7 @@ from k8s_bridge.kube.pages import pages
 from k8s_bridge.kube.protobuf import messages
 from k8s_bridge.kube.protobuf.fields import Incomplete, UnknownForm
 from k8s_bridge.kube.protobuf.stream import NodeList, watch_events
+from k8s_bridge.kube.short_requests import Limits, ShortRequests
 from k8s_bridge.model.changes import NodeEvent
 from k8s_bridge.model.snapshot import Condition, KubeNode, is_newer, project
 from k8s_bridge.names import FIELD_MANAGER
@@ -92,6 +93,7 @@ class KubeApi:
         """Raises ``UsageError`` when there is no usable access; does not connect yet."""
         self._policy = policy
         self._client = library.api_client(policy.kubeconfig)
+        self._short = self._short_requests()
         self._written: dict[KubeName, KubeNode] = {}
         """Nodes from the answers to writes, until the watch has reported them."""
         self._protobuf = True
@@ -234,12 +236,31 @@ class KubeApi:
         body: object = None,
         forms: Forms = _PLAIN,
     ) -> dict[str, Any]:
-        with self._answer(method, path, query, body, forms) as response:
-            data = response.data
+        what = f"{method} {path}"
+        with self._failures(what):
+            data = self._data(method, path, query or {}, body, forms)
             answer = messages.decode(data) if messages.is_object(data) else decode(data)
             if not isinstance(answer, dict):
-                raise KubeUnavailable(f"{method} {path}: the answer is not an object")
+                raise KubeUnavailable(f"{what}: the answer is not an object")
             return answer
+
+    def _data(
+        self, method: str, path: str, query: Mapping[str, str], body: object, forms: Forms
+    ) -> bytes:
+        """The answer to a short request."""
+        if self._short is None:
+            with self._answer(method, path, query, body, forms) as response:
+                data: bytes = response.data
+                return data
+        limits = Limits(self._policy.timeout_s, self._policy.timeout_s)
+        headers = self._headers(forms, f"{method} {path}")
+        sent = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        answer = self._short.send(method, path, query, headers, sent, limits)
+        if not 200 <= answer.status <= 299:
+            error = library.api_exception()(status=answer.status, reason=answer.reason)
+            error.body = answer.body
+            raise error
+        return answer.body
 
     @contextmanager
     def _answer(
@@ -252,45 +273,59 @@ class KubeApi:
         read_s: float | None = None,
     ) -> Iterator[Any]:
         """The open HTTP response; every failure becomes a ``KubeError``."""
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - after the library that uses it
-
-        client, response = self._client, None
-        # Once a server has sent a form that cannot be read, it is not asked for it again.
-        accept = forms.accepted if self._protobuf else _JSON
-        headers = {**client.default_headers, "Accept": accept, "Content-Type": forms.sent}
+        client, response, what = self._client, None, f"{method} {path}"
         try:
-            client.update_params_for_auth(headers, [], ["BearerToken"])
-            if problem := library.trim_token(headers):
-                raise self._unauthorized(f"{method} {path}: {problem}")
-            response = client.request(
-                method,
-                client.configuration.host + path,
-                query_params=list((query or {}).items()),
-                headers=headers,
-                body=body,
-                _preload_content=False,
-                _request_timeout=(self._policy.timeout_s, read_s or self._policy.timeout_s),
-            )
-            yield response
-        except library.api_exception() as error:
-            raise self._translated(error, f"{method} {path}") from None
-        except UnknownForm as error:
-            self._protobuf = False
-            log.warning("from now on Nodes are read as JSON", call=f"{method} {path}", why=error)
-            raise KubeUnavailable(f"{method} {path}: {error}") from None
-        except (HTTPError, OSError, ValueError, Incomplete) as error:
-            raise KubeUnavailable(
-                f"{method} {path}: {' '.join(str(error).split())[:200]}"
-            ) from None
+            with self._failures(what):
+                response = client.request(
+                    method,
+                    client.configuration.host + path,
+                    query_params=list((query or {}).items()),
+                    headers=self._headers(forms, what),
+                    body=body,
+                    _preload_content=False,
+                    _request_timeout=(self._policy.timeout_s, read_s or self._policy.timeout_s),
+                )
+                yield response
         finally:
             if response is not None:
                 response.close()
                 response.release_conn()
 
+    def _headers(self, forms: Forms, what: str) -> dict[str, str]:
+        # Once a server has sent a form that cannot be read, it is not asked for it again.
+        accept = forms.accepted if self._protobuf else _JSON
+        client = self._client
+        headers = {**client.default_headers, "Accept": accept, "Content-Type": forms.sent}
+        client.update_params_for_auth(headers, [], ["BearerToken"])
+        if problem := library.trim_token(headers):
+            raise self._unauthorized(f"{what}: {problem}")
+        return headers
+
+    @contextmanager
+    def _failures(self, what: str) -> Iterator[None]:
+        """Every failure becomes a ``KubeError``."""
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - after the library that uses it
+
+        try:
+            yield
+        except library.api_exception() as error:
+            raise self._translated(error, what) from None
+        except UnknownForm as error:
+            self._protobuf = False
+            log.warning("from now on Nodes are read as JSON", call=what, why=error)
+            raise KubeUnavailable(f"{what}: {error}") from None
+        except (HTTPError, OSError, ValueError, Incomplete) as error:
+            raise KubeUnavailable(f"{what}: {' '.join(str(error).split())[:200]}") from None
+
+    def _short_requests(self) -> ShortRequests | None:
+        settings = self._client.configuration
+        return ShortRequests(settings) if ShortRequests.usable(settings) else None
+
     def _unauthorized(self, text: str) -> KubeUnauthorized:
         """The token has expired or was changed: read it again for the next call."""
         try:
             self._client = library.api_client(self._policy.kubeconfig)
+            self._short = self._short_requests()
         except UsageError as broken:  # it is being replaced just now
             text = f"{text}; {broken}"
         return KubeUnauthorized(text)

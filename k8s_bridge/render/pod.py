@@ -138,7 +138,7 @@ DEPLOYMENT = Document(
         "cluster": Value(r"[\w.-]+", "cluster", "the name of this cluster"),
         "slurm_user": Value(r"[a-z_][a-z0-9_-]*", "holdfast", "the Slurm user that drains nodes"),
         "uid": Value(NUMBER, "2000", "uid of that user"),
-        "poll_s": Value(_POLL, "1.5", "seconds between two queries of Slurm, 0.1 to 300"),
+        "poll_s": Value(_POLL, "2", "seconds between two queries of Slurm, 0.1 to 300"),
         "metrics_port": Value(_PORT, "9646", "the port of the bridge's metrics, for Prometheus"),
         "cordon": Value(BOOL, "true", "a node drained in Slurm is cordoned in Kubernetes"),
         "taint": Value(BOOL, "true", "… and tainted"),

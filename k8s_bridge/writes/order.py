@@ -1,7 +1,9 @@
 """The order in which a plan's changes to Nodes are written. Pure.
 
 Nodes with an action or a transition come first, the oldest transition first. A thousand drains for one
-cause do not delay a drain for another: the causes take turns.
+cause do not delay a drain for another: the causes take turns. Where many Nodes are to be isolated, all of
+them are reported first: who has to act learns of the whole storm in half the time, and Slurm starts no job
+there.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.vocabulary import KubeName
 from k8s_bridge.model.changes import Isolate, Release, UpdateStatus, WriteRecord
+from k8s_bridge.writes.storm import MOST
 
 KubeChange = Isolate | Release | WriteRecord | UpdateStatus
 
@@ -29,7 +32,19 @@ def in_order(changes: Iterable[KubeChange]) -> list[list[KubeChange]]:
     rest: list[list[KubeChange]] = []
     for own in by_node.values():
         (urgent if _is_urgent(own) else rest).append(own)
-    return [*_by_turns(urgent), *rest]
+    return [*_reported_first(_by_turns(urgent)), *rest]
+
+
+def _reported_first(nodes: list[list[KubeChange]]) -> list[list[KubeChange]]:
+    """In a storm, the isolations come after all conditions. Both keep their order."""
+    if sum(isinstance(change, Isolate) for own in nodes for change in own) <= MOST:
+        return nodes
+    reports: list[list[KubeChange]] = []
+    isolations: list[list[KubeChange]] = []
+    for own in nodes:
+        reports.append([change for change in own if not isinstance(change, Isolate)])
+        isolations.append([change for change in own if isinstance(change, Isolate)])
+    return [own for own in (*reports, *isolations) if own]
 
 
 def _is_urgent(own: Sequence[KubeChange]) -> bool:

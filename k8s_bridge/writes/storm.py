@@ -12,7 +12,8 @@ from k8s_bridge.model.changes import NodeEvent, UpdateStatus
 from k8s_bridge.planning.conditions import clean
 
 MOST = 20
-"""More Events than this for the same transition in one plan are one Event."""
+"""More Events than this for the same transition in one plan are one Event, and more isolations than this
+come after all conditions."""
 _NAMES_BYTES = 700
 
 Key = tuple[KubeName, str, NodeEvent]

@@ -6,6 +6,7 @@ bridge. ``HOLDFAST_BENCH_NODES`` changes the number of nodes. Needs no box.
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from testbed.kube.local import ApiServer, free_port
 from testbed.kube.provisioning import grant_bridge
 from testbed.paths import cache
 
+from k8s_bridge.loop import QUESTION_S
 from k8s_bridge.names import ALWAYS, STATE_LABEL
 from measure.bridge.many_nodes import ManyKubeNodes, ManySlurmNodes, slurm_name
 from measure.bridge.node_watch import ShownTimes
@@ -98,6 +100,7 @@ class _Run:
         self._account = kube.act_as(running.token)
         self._shown = ShownTimes(kube)
         self._unused = iter(range(NODES))
+        self._raw_runs = itertools.count()
         self._peaks: list[float] = []
 
     def figures(self) -> list[Figure]:
@@ -166,8 +169,17 @@ class _Run:
     def _cpu_s(self, client: int) -> float:
         return sum(process_cpu_s(pid, children=pid == client) for pid in (*self._servers, client))
 
-    def _raw(self) -> float:
-        return self._kube.at_once(range(RAW), lambda i: self._kube.status(i, _raw_patch(i))) / RAW
+    def _raw(self, count: int = RAW) -> float:
+        """Seconds for each. The API server writes nothing for a patch that changes nothing, so each run has a
+        text of its own."""
+        run = next(self._raw_runs)
+        numbers = [i % RAW for i in range(count)]
+        texts = [f"{run}: {turn // RAW}" for turn in range(count)]
+
+        def write(turn: int) -> None:
+            self._kube.status(numbers[turn], _raw_patch(numbers[turn], texts[turn]))
+
+        return self._kube.at_once(range(count), write) / count
 
     def _restart(self) -> list[Figure]:
         seconds, cpu_s, lists = [], [], []
@@ -234,23 +246,36 @@ class _Run:
             drained.append(self._drain([others[-1]], f"a person's drain in the storm {turn}"))
             time.sleep(0.3)
         reported = [at - begun for at in self._shown.of(numbers, 300)]
+        isolated_s = [at - begun for at in self._shown.isolated(numbers, 300)]
         _until(lambda: self._running.synced, "the storm's end", 60)
         records = sum(self._kube.isolated(number) for number in numbers)
-        ours = Series(
-            what=f"bridge, {STORM} drains at once: all cordoned and reported",
-            seconds=(max(reported),),
+        shown = Series(
+            what=f"bridge, {STORM} drains at once: all reported", seconds=(max(reported),)
         )
-        raw = Series(what=f"{2 * STORM} raw PATCH", seconds=(2 * STORM * self._raw(),))
+        ours = Series(
+            what=f"bridge, {STORM} drains at once: all reported, cordoned and tainted",
+            seconds=(max(*reported, *isolated_s),),
+        )
+        each_s = self._raw(2 * STORM)
         return [
             Figure(
                 name="bridge",
-                ours=ours,
-                rival=raw,
+                ours=shown,
+                rival=Series(what=f"{STORM} raw PATCH", seconds=(STORM * each_s,)),
                 target="at most 12 s",
-                met=ours.median <= 12 and records == STORM,
+                met=shown.median <= 12 and records == STORM,
                 notes=(
-                    f"storm: the first reported after {min(reported):.1f} s, {records} cordoned and tainted",
+                    f"storm: the first reported after {min(reported):.1f} s, cordoned and tainted after "
+                    f"{min(isolated_s):.1f} s; {records} cordoned and tainted",
                 ),
+            ),
+            Figure(
+                name="bridge",
+                ours=ours,
+                rival=Series(what=f"{2 * STORM} raw PATCH", seconds=(2 * STORM * each_s,)),
+                target=f"at least {SHARE:.0%} of raw PATCH's rate",
+                met=2 * STORM * each_s / ours.median >= SHARE and records == STORM,
+                notes=(),
             ),
             self._shown_figure("during the storm", others, drained),
         ]
@@ -303,7 +328,7 @@ class _Run:
         return Figure(
             name="bridge",
             ours=ours,
-            rival=Series(what="the longest time between two looks", seconds=(1.5,)),
+            rival=Series(what="the time between two questions to slurmctld", seconds=(QUESTION_S,)),
             target="p99 at most 2 s",
             met=ours.quantile(0.99) <= 2,
         )
@@ -318,10 +343,11 @@ class _Run:
         return next(self._unused)
 
 
-def _raw_patch(number: int) -> dict[str, object]:
-    row = {"type": "Bench", "status": "True", "reason": "Raw", "message": f"number {number}"}
+def _raw_patch(number: int, text: str) -> dict[str, object]:
+    row = {"type": "Bench", "status": "True", "reason": "Raw", "message": f"run {text}"}
     rows = [{**row, "type": f"Bench{i}"} for i in range(3)]
-    return {"status": {"conditions": rows}, "metadata": {"labels": {"bench": str(number)}}}
+    labels = {"bench": f"{number}-{text.replace(': ', '-')}"}
+    return {"status": {"conditions": rows}, "metadata": {"labels": labels}}
 
 
 def _own_patch() -> dict[str, object]:

@@ -64,7 +64,7 @@ variable "bridge" {
     auth_image           = optional(string, "")
     slurm_user           = optional(string, "holdfast")
     uid                  = optional(number, 2000)
-    poll_s               = optional(number, 1.5)
+    poll_s               = optional(number, 2)
     metrics_port         = optional(number, 9646)
     cordon               = optional(bool, true)
     taint                = optional(bool, true)

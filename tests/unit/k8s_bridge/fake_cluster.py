@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.errors import Refused
 from holdfast.slurm.client import SlurmJob, SlurmNode
+from holdfast.slurm.parse.sdiag import NodeChanges
 from holdfast.vocabulary import KubeName, NodeState, SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.kube import patches
@@ -68,6 +69,8 @@ class FakeSlurm:
         self._clock = clock
         self.by_name: dict[SlurmName, SlurmNode] = {}
         self.drained_by: dict[SlurmName, str] = {}
+        self.changes = 0
+        """Requests to change a node, as slurmctld counts them."""
         self.drain_calls: list[tuple[SlurmName, ...]] = []
 
     def add(self, name: str, instance: str) -> None:
@@ -84,7 +87,11 @@ class FakeSlurm:
     def nodes_fast(self) -> list[SlurmNode]:
         return [replace(node, instance_id="", boot_at=None) for node in self.nodes()]
 
+    def node_changes(self) -> NodeChanges:
+        return NodeChanges(self._clock.now, 0, self.changes)
+
     def set_drain(self, name: SlurmName, reason: str, user: str) -> None:
+        self.changes += 1
         node = self.by_name[name]
         self.by_name[name] = replace(
             node,
@@ -96,6 +103,7 @@ class FakeSlurm:
         self.drained_by[name] = user
 
     def clear_drain(self, name: SlurmName) -> None:
+        self.changes += 1
         node = self.by_name[name]
         self.by_name[name] = replace(
             node,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from holdfast.adapters.log import Log
 from holdfast.adapters.log_limit import LimitedLog
 from holdfast.errors import Refused, Unavailable
 from holdfast.slurm.client import SlurmNode
+from holdfast.slurm.parse.sdiag import NodeChanges
 from holdfast.vocabulary import KubeName, SlurmName
 from k8s_bridge.config import BridgeConfig
 from k8s_bridge.endpoints.metrics import BridgeMetrics
@@ -75,6 +77,30 @@ def test_three_silences_of_slurm_make_conditions_unknown_and_undo_nothing(
     monkeypatch.setattr(cluster.slurm, "nodes", asked)
     bridge.step(NOON)
     assert cluster.view().conditions[DRAINED].status == "True"
+
+
+def test_a_drain_ends_the_wait_for_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an hour between two looks, only the question between them can end it."""
+    cluster = FakeCluster(1)
+    bridge = bridge_over(cluster, tmp_path, monkeypatch)
+    monkeypatch.setattr("k8s_bridge.loop.QUESTION_S", 0.01)
+    asked = cluster.slurm.node_changes
+    questions: list[int] = []
+
+    def drained_meanwhile() -> NodeChanges:
+        questions.append(1)
+        if len(questions) == 3:
+            cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+        return asked()
+
+    monkeypatch.setattr(cluster.slurm, "node_changes", drained_meanwhile)
+    bridge._wait(time.monotonic() + 3600)
+    assert len(questions) == 3
+    bridge.wake.set()
+    bridge._wait(time.monotonic() + 3600)
+    assert len(questions) == 3, "a change in Kubernetes ends it at once"
 
 
 def test_nothing_is_written_while_kubernetes_cannot_be_watched(

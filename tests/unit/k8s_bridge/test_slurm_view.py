@@ -127,3 +127,26 @@ def test_the_topology_is_read_now_and_then_and_survives_a_silent_slurmctld() -> 
     nobody = Topology()
     nobody.refresh()
     assert nobody.domains == {}
+
+
+def test_a_request_to_change_a_node_is_asked_for_between_two_looks(bench: Bench) -> None:
+    assert not bench.view.changed(), "nothing to compare with"
+    assert not bench.view.changed()
+    bench.cluster.slurm.set_drain(W0, "holdfast:XID79: x", AGENT)
+    assert bench.view.changed()
+    assert not bench.view.changed(), "once"
+
+
+def test_where_slurmctld_does_not_say_it_the_question_is_rare(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def silent() -> object:
+        asked.append(bench.now)
+        raise Unavailable(["sdiag"], "not installed")
+
+    monkeypatch.setattr(bench.cluster.slurm, "node_changes", silent)
+    for bench.now in (0, 1, 59, 60, 61):
+        assert not bench.view.changed()
+    assert asked == [0, 60]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from holdfast.errors import Unavailable
 from holdfast.vocabulary import SlurmName
-from k8s_bridge.kube.api import KubeUnavailable
+from k8s_bridge.kube.api import Edit, KubeUnavailable
+from k8s_bridge.model.snapshot import KubeNode
 from k8s_bridge.names import DRAINED
 from k8s_bridge.writes.apply import Applier
 from k8s_bridge.writes.connections import Connections, Wait
@@ -91,6 +93,30 @@ def test_a_persons_drain_in_a_storm_does_not_wait_for_the_storm() -> None:
     order = list(dict.fromkeys(cluster.kube.asked))
     assert order[1] == f"computeinstance-{MOST + 4}"
     assert order[-1] == "computeinstance-0"
+
+
+def test_in_a_storm_all_nodes_are_reported_before_the_first_one_is_isolated() -> None:
+    cluster = FakeCluster(MOST + 1)
+    cluster.settle()
+    for name in cluster.slurm.by_name:
+        cluster.slurm.set_drain(name, XID, AGENT)
+    views = range(MOST + 1)
+    isolated_at: list[int] = []
+
+    def reported() -> int:
+        return sum(cluster.view(i).conditions[DRAINED].status == "True" for i in views)
+
+    edit = cluster.kube.edit
+
+    def counted(seen: KubeNode, decide: Callable[[KubeNode], Edit | None]) -> KubeNode:
+        isolated_at.append(reported())
+        return edit(seen, decide)
+
+    cluster.kube.edit = counted  # type: ignore[method-assign]
+    cluster.round()
+    assert isolated_at == [MOST + 1] * (MOST + 1)
+    assert all(cluster.view(i).unschedulable for i in views)
+    assert cluster.plan() == []
 
 
 def test_the_rest_of_a_storm_makes_no_second_event() -> None:
