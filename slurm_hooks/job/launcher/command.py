@@ -109,7 +109,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--replace-nodes",
         action="store_true",
-        help="when the job is requeued, another node may take the place of a bad one that sbatch --nodelist "
+        help="when the job is requeued, another node may take the place of a bad one that sbatch -w "
         "names (default: the job waits for that node)",
     )
     parser.add_argument(

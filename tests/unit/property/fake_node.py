@@ -23,6 +23,7 @@ from holdfast.reason import Reason
 from holdfast.slurm.client import SlurmNode
 from holdfast.slurm.parse.sdiag import NodeChanges
 from holdfast.slurm.reservations import SlurmMaintenance
+from holdfast.slurm.topology import Group
 from holdfast.vocabulary import Action, Mode, NodeState, Severity, SlurmName
 from slurm_hooks.agent.drain import return_test, situation, slurm_update
 from slurm_hooks.agent.drain.messages import StepResult
@@ -152,6 +153,9 @@ class Slurmctld:
     def node_changes(self) -> NodeChanges:
         self._call(lambda: None)
         return NodeChanges(self.now.replace(microsecond=0), 1, self.changes)
+
+    def topology(self) -> list[Group]:
+        raise Refused(["scontrol"], "No topology information available")
 
     def slurmctld_at(self) -> datetime:
         self._call(lambda: None)
