@@ -57,7 +57,7 @@ class Setting:
             case Kind.INTEGER:
                 return int(text)
             case Kind.NUMBER:
-                return float(text)
+                return float(text) if "." in text else int(text)
             case Kind.SECTIONS:
                 return {}
             case Kind.PAIRS:
@@ -134,7 +134,7 @@ def _kind(name: str, value: Value) -> Kind:
     if value.pattern == BOOL:
         return Kind.SWITCH
     if value.default.isdecimal():
-        return Kind.INTEGER
+        return Kind.NUMBER if re.fullmatch(value.pattern, "0.5") else Kind.INTEGER
     return Kind.NUMBER if re.fullmatch(r"\d+\.\d+", value.default) else Kind.TEXT
 
 

@@ -124,6 +124,15 @@ def during(
     )
 
 
+def is_over(reserved: HoldfastReservation, writes: SlurmWrites) -> bool:
+    """Whether this agent has ended the drain for which the node was tested. A slurmctld that was restored
+    from an older state has the reservation again. To restore the state before the test would set a drain that
+    nobody has on record and nobody ends."""
+    own = reserved.text.purpose is Purpose.RETURN_TEST
+    ended = any(one.record.reason == reserved.text.drained for one in writes.ended)
+    return own and ended and writes.drained is None
+
+
 def release(slurm: SlurmMaintenance, reserved: HoldfastReservation, config: Path) -> None:
     """Remove the reservation in which the node was tested. Raises ``Unavailable`` while a job runs in
     it; the step is then tried again.

@@ -115,6 +115,13 @@ class Step:
             return StepResult(slurm_status=self._restore(restore))
         drained = self._reappeared(node, drained)
         self._reserved = return_test.reservation_on(self.slurm, self.name, node, drained)
+        if self._reserved is not None and return_test.is_over(self._reserved, self._writes):
+            return_test.stop_maker(self._reserved)
+            return_test.release(self.slurm, self._reserved, self.config.path)
+            self._writes.note(
+                None, f"reservation of an earlier test removed: {self._reserved.name}"
+            )
+            self._reserved = None
         ended = drained is not None and drained.record.at is not None and not node.drained_flag
         if drained is not None and ended and self._reserved is None:
             if self._by_person(drained):

@@ -49,7 +49,7 @@ def test_half_of_a_leaf_switch_stays_in_service(switched_box: Box) -> None:
     box = switched_box
     first, second, third, _ = (node.name for node in box.nodes)
     box.fault(first, "xid", "79", "--gpu", "3")
-    cluster.wait_for(lambda: cluster.drained(box, first), "the first of the switch drains", 20)
+    cluster.wait_for(lambda: cluster.drained(box, first), "the first of the switch drains")
     box.fault(second, "ecc", "--gpu", "4")
     box.fault(third, "ecc", "--gpu", "4")
 
@@ -57,8 +57,8 @@ def test_half_of_a_leaf_switch_stays_in_service(switched_box: Box) -> None:
         shown = str(cluster.slurm_node(box, second)["comment"])
         return shown.startswith("holdfast:") and "over budget" in shown
 
-    cluster.wait_for(is_told, "the second is over the switch's part", 20)
-    cluster.wait_for(lambda: cluster.drained(box, third), "one of the other switch drains", 20)
+    cluster.wait_for(is_told, "the second is over the switch's part")
+    cluster.wait_for(lambda: cluster.drained(box, third), "one of the other switch drains")
     assert not cluster.drained(box, second)
     why = box.node(second).run(["holdfast", "explain", second], check=False).stdout
     assert "1 of at most 1 nodes of topology=leaf0" in why

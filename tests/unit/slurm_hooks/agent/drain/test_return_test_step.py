@@ -88,6 +88,24 @@ def test_otherwise_the_old_drain_is_set_again(bench: Bench, verdict: str | None)
     assert again.slurm_status.action == "drain"
 
 
+def test_a_reservation_that_a_restored_slurmctld_has_again_drains_nothing(bench: Bench) -> None:
+    """The drain had ended: set again without a record, it would never end."""
+    with_return_test(bench)
+    kept_by(bench, Purpose.RETURN_TEST)
+    again = bench.slurm.kept
+    bench.run(replace(clean(), test_result=result_of_test(bench, "passed")))
+    assert not bench.path.exists()
+    assert bench.slurm.kept == []
+    bench.slurm.kept = again
+    bench.slurm.table[ME] = replace(bench.slurm.mine, reservation=again[0].name)
+    bench.slurm.writes.clear()
+    outcome = bench.run(clean())
+    assert bench.slurm.kept == []
+    assert bench.slurm.writes == ["unreserve"]
+    assert not bench.slurm.mine.drained_flag
+    assert not outcome.slurm_status.drained
+
+
 def test_a_failed_test_is_in_the_comment_until_one_passes(bench: Bench) -> None:
     with_return_test(bench)
     bench.run(replace(clean(), test_result=result_of_test(bench, "failed")))
