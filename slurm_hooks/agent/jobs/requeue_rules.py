@@ -105,6 +105,8 @@ def after_finish(
         return Next.FORGET
     if since_s < _SAVED_S:
         return Next.LOOK_LATER
+    if "COMPLETING" in states:
+        return Next.LOOK_LATER  # slurmctld knows of the end; an epilog may take minutes
     forgotten = bool(states & _UNDER_WAY) and not script_runs()
     if not forgotten:
         return Next.FORGET
