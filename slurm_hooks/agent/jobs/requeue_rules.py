@@ -132,13 +132,18 @@ def after_requeue(
             return Next.RELEASE_IF_FORGOTTEN
         if marker.state == markers.RUNNING and job.exit_code == _LAUNCHER_KILLED:
             return Next.RELEASE
-    if job.state_reason.startswith(_HELD) or delay_s > MAX_DELAY_S:
+    if is_held(job) or delay_s > MAX_DELAY_S:
         return Next.FORGET  # held, or a start time set by a person
     if job.state_reason == "BeginTime" or delay_s > 0:
         return Next.START
     if job.state_reason in _WAITS or job.state_reason.startswith("ReqNodeNotAvail"):
         return Next.FORGET  # it may start, but waits for something else
     return Next.LOOK_SOON if since_s < MAX_DELAY_S else Next.FORGET
+
+
+def is_held(job: SlurmJob) -> bool:
+    """Whether Slurm or a person holds the pending job."""
+    return job.state_reason.startswith(_HELD)
 
 
 def _held_as_expedited(job: SlurmJob) -> bool:

@@ -10,7 +10,9 @@ from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.jobs.nodes.kept import KeptNodes, ReservationsClient
 from slurm_hooks.agent.jobs.nodes.named import NamedNodes, NodesClient
+from slurm_hooks.agent.jobs.requeue_rules import is_held
 from slurm_hooks.agent.jobs.tracked_job import TrackedJob
+from slurm_hooks.job import marker as markers
 from slurm_hooks.settings.job import JobConfig
 
 Step = Callable[[TrackedJob, float], None]
@@ -41,7 +43,8 @@ class NodeSteps:
         marker = tracked.marker
         if tracked.kept and self._kept.must_free(marker, job):
             tracked.excluded = job.excluded
-            return self.freed(self._start if job.restarts > marker.restarts else self._look)
+            at_once = marker.state == markers.REQUEUE and not is_held(job)
+            return self.freed(self._start if at_once else self._look)
         nodes = () if tracked.kept_tried else self._kept.nodes(marker, job)
         if nodes:
             return partial(self._keep, nodes)

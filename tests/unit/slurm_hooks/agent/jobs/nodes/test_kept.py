@@ -122,3 +122,43 @@ def test_they_are_freed_if_the_job_is_restarted_on_them(tmp_path: Path) -> None:
     node.mark(markers.RUNNING)
     node.run(20)
     assert node.changes == [KEEP, FREE]
+
+
+def test_a_job_that_slurm_itself_requeues_meanwhile_is_started_only_once_its_nodes_may_take_it(
+    tmp_path: Path,
+) -> None:
+    """NODE_FAIL, before its launcher has asked: slurmd refuses a start in the second of the end, or before."""
+    node = node_of(tmp_path)
+    node.mark(markers.RUNNING, leaving=True)
+    node.run(1)
+    node.slurm.completing = 10
+    node.slurm.requeued()
+    node.ended()
+    node.run(6)
+    assert node.changes == [KEEP, FREE, "start_now"]
+    assert "clock" in node.slurm.asked
+    assert node.slurm.job_now is not None
+    assert node.slurm.job_now.state == "RUNNING"
+
+
+def test_a_job_that_a_person_requeues_and_holds_meanwhile_is_not_started(tmp_path: Path) -> None:
+    node = node_of(tmp_path)
+    node.mark(markers.RUNNING, leaving=True)
+    node.run(1)
+    held = replace(WIDE, state="PENDING", state_reason="JobHeldAdmin", restarts=1)
+    node.slurm.job_now = held
+    node.ended()
+    node.run(3)
+    assert (node.changes, node.marked) == ([KEEP, FREE], False)
+
+
+def test_a_held_job_with_expedited_requeue_is_not_started(tmp_path: Path) -> None:
+    node = node_of(tmp_path, replace(WIDE, expedited=True))
+    node.mark(markers.REQUEUE)
+    node.run(1)
+    assert node.slurm.job_now is not None
+    node.slurm.job_now = replace(
+        node.slurm.job_now, state="PENDING", state_reason="JobHeldAdmin", restarts=1
+    )
+    node.run(3)
+    assert (node.changes, node.marked) == ([KEEP, FREE], False)
