@@ -28,6 +28,7 @@ from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.errors import CommandError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmJob
 from slurm_hooks.agent.jobs.journal_comment import CommentClient, JournalComment
+from slurm_hooks.agent.jobs.nodes.limit import KeepLimit
 from slurm_hooks.agent.jobs.nodes.steps import NodeClient, NodeSteps
 from slurm_hooks.agent.jobs.requeue_rules import (
     ENDED_BADLY,
@@ -97,7 +98,8 @@ class Requeuer:
         self._script_runs = script_runs
         self._last_at: dict[int, float] = {}
         self._journals = JournalComment(slurm)
-        self._nodes = NodeSteps(slurm, config, log, look=self._look, start=self._start)
+        limit = KeepLimit(run_dir, script_runs, wall)
+        self._nodes = NodeSteps(slurm, config, log, limit, look=self._look, start=self._start)
         self._tracked = TrackedJobs(run_dir, self._journals, self._look, log)
 
     def step(self, now: float) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.slurm.client import SlurmJob
+from slurm_hooks.agent.jobs.requeue import Requeuer
 from slurm_hooks.job import marker as markers
 from slurm_hooks.settings.job import JobConfig
-from tests.unit.slurm_hooks.agent.jobs.fake_job import JOB, FakeSlurm, Node
+from tests.unit.slurm_hooks.agent.jobs.fake_job import ALICE, JOB, FakeSlurm, Node
 
 WIDE = replace(JOB, nodes="n[1-3]")
 KEEP, FREE = "keep holdfast-job-7 n1,n2,n3", "free holdfast-job-7"
@@ -162,3 +163,47 @@ def test_a_held_job_with_expedited_requeue_is_not_started(tmp_path: Path) -> Non
     )
     node.run(3)
     assert (node.changes, node.marked) == ([KEEP, FREE], False)
+
+
+def toggled(node: Node) -> None:
+    """A user may send what the launcher sends, as often as the socket takes it."""
+    for _ in range(2):
+        node.mark(markers.RUNNING, leaving=True)
+        node.run(1)
+        node.mark(markers.RUNNING)
+        node.run(16)
+
+
+def test_a_job_that_only_says_that_it_leaves_keeps_other_jobs_off_its_nodes_once(
+    tmp_path: Path,
+) -> None:
+    node = node_of(tmp_path)
+    toggled(node)
+    assert node.changes == [KEEP, FREE]
+    node.slurm.now += 600
+    toggled(node)
+    assert node.changes == [KEEP, FREE] * 2
+
+
+def test_nor_does_it_again_once_the_worker_has_forgotten_it(tmp_path: Path) -> None:
+    node = node_of(tmp_path)
+    toggled(node)
+    later = Requeuer(
+        node.slurm,
+        tmp_path,
+        JobConfig(),
+        wall=lambda: node.slurm.now,
+        uid_of=lambda _: ALICE,
+    )
+    node.afterlife = later
+    toggled(node)
+    assert node.changes == [KEEP, FREE]
+
+
+def test_only_the_node_with_its_batch_script_keeps_nodes(tmp_path: Path) -> None:
+    """The user has a socket on each node of the job."""
+    node = node_of(tmp_path)
+    node.script_runs = False
+    node.mark(markers.RUNNING, leaving=True)
+    node.run(1)
+    assert node.changes == []
