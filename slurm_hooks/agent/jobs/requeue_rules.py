@@ -51,6 +51,7 @@ class Next(Enum):
     LOOK_SOON = "look soon"
     LOOK_LATER = "look later"
     REQUEUE = "requeue"
+    REQUEUE_IF_FORGOTTEN = "requeue, if slurmctld was started after the launcher's end"
     RELEASE = "release"
     RELEASE_IF_FORGOTTEN = "release, if slurmctld was started after the launcher's request"
     START = "start without Slurm's delay"
@@ -111,7 +112,7 @@ def after_finish(
     if not forgotten:
         return Next.FORGET
     # Slurm requeues it some day. A command that has succeeded is not run again, so the job then completes.
-    return Next.REQUEUE if marker.succeeded and may_requeue() else Next.LOOK_LATER
+    return Next.REQUEUE_IF_FORGOTTEN if marker.succeeded and may_requeue() else Next.LOOK_LATER
 
 
 def after_requeue(
