@@ -63,9 +63,11 @@ class KeptNodes:
         if not self._limit.note(marker):
             return ""
         try:
-            return name if self._slurm.keep_free(name, nodes, comment) else ""
+            # Where the name is taken, an earlier call was carried out whose answer did not come.
+            self._slurm.keep_free(name, nodes, comment)
         except Refused:
             return ""
+        return name
 
     def free(self, name: str) -> None:
         with contextlib.suppress(Refused):  # it ends within a minute

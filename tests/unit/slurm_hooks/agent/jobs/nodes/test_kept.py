@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from holdfast.errors import Unavailable
 from holdfast.slurm.client import SlurmJob
+from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.jobs.requeue import Requeuer
 from slurm_hooks.job import marker as markers
 from slurm_hooks.settings.job import JobConfig
@@ -207,3 +210,28 @@ def test_only_the_node_with_its_batch_script_keeps_nodes(tmp_path: Path) -> None
     node.mark(markers.RUNNING, leaving=True)
     node.run(1)
     assert node.changes == []
+
+
+class SlowSlurm(FakeSlurm):
+    """Makes the reservation, and its answer comes too late."""
+
+    made = False
+
+    def keep_free(self, name: str, nodes: Sequence[SlurmName], comment: str) -> bool:
+        super().keep_free(name, nodes, comment)
+        if self.made:
+            return False
+        self.made = True
+        raise Unavailable(["scontrol"], "no answer in 10 s")
+
+
+def test_they_are_freed_although_slurmctld_did_not_say_that_they_are_reserved(
+    tmp_path: Path,
+) -> None:
+    """Else the job waits for its own nodes."""
+    node = Node(tmp_path, SlowSlurm(WIDE))
+    node.mark(markers.REQUEUE)
+    node.run(2)
+    node.slurm.requeued()
+    node.run(4)
+    assert node.changes == [KEEP, KEEP, FREE, "start_now"]
