@@ -152,6 +152,7 @@ def restarts(text: str) -> dict[str, Restarts]:
 def _restarts(rows: Sequence[tuple[float, float | None, str]]) -> Restarts:
     waited_s = sum(max(0.0, then[0] - (now[1] or then[0])) for now, then in pairwise(rows))
     seen = [entry for _, _, comment in rows for entry in incidents.parse(comment)]
+    seen = [entry for entry in seen if entry.code != incidents.NODE_TESTED]  # no incident
     newest = max(seen, key=lambda entry: entry.at, default=None)
     return Restarts(
         runs=len(rows),

@@ -17,7 +17,7 @@ from holdfast.cli import site_config
 from holdfast.cli.console import complain, say, say_json, screen_width
 from holdfast.config.kill_switch_files import ALL, switches_off
 from holdfast.config.load import load_section
-from holdfast.errors import CommandError, UsageError
+from holdfast.errors import CommandError, Refused, UsageError
 from holdfast.policy import budget
 from holdfast.records import incidents
 from holdfast.records.incidents import NODE_TESTED, Incident
@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> int:
         nodes = _wanted(inspector.candidates(names, idle_only=args.idle), bool(names))
     began = time.time()
     done = inspector.inspect(nodes, checks)
-    tell_excluding_jobs(slurm, done, time.time())
+    tell_excluding_jobs(slurm, done)
     _report(done, began, reports, config, as_one_json=args.json)
     return found.complain("inspect") or exit_status(done)
 
@@ -200,15 +200,21 @@ def known_tests(folder: Path) -> dict[str, Set[int]]:
     return dict(found)
 
 
-def tell_excluding_jobs(slurm: SlurmMaintenance, done: Sequence[Inspected], at: float) -> None:
-    """Tell the jobs that exclude a node that it has passed, at ``at``: in their AdminComment, where their launchers
-    read it. These end the exclusion with the next requeue, if it was theirs. A job that cannot be told keeps it."""
-    passed = {SlurmName(node.node) for node in done if node.verdict == CheckOutcome.PASSED.value}
+def tell_excluding_jobs(slurm: SlurmMaintenance, done: Sequence[Inspected]) -> None:
+    """Tell the jobs that exclude a node that it has passed, and when its test began: in their AdminComment, where
+    their launchers read it. These end the exclusion with the next requeue, if it was theirs and is older. A job that
+    cannot be told keeps it."""
+    passed = {
+        SlurmName(node.node): int(min(result.at for result in node.results))
+        for node in done
+        if node.verdict == CheckOutcome.PASSED.value
+    }
     try:
         excluded = slurm.excluded_nodes() if passed else {}
-        for node in sorted(passed & excluded.keys()):
+        for node in sorted(passed.keys() & excluded.keys()):
             for job_id in sorted(excluded[node]):
-                _tell(slurm, job_id, node, int(at))
+                with suppress(Refused):  # the job has ended meanwhile
+                    _tell(slurm, job_id, node, passed[node])
     except CommandError as error:
         complain(f"holdfast inspect: jobs that exclude these nodes do not know of it: {error}")
 

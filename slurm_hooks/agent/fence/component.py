@@ -178,8 +178,10 @@ class Fence:
         self._problems[uid] = answer.error
 
     def _keep(self) -> None:
+        waiting = (jobs for uid, jobs in self._jobs.items() if uid not in self._users)
         problem = self._kept.keep(
             frozenset(one for user in self._users.values() for one in user.stopped)
+            | self._kept.of(frozenset().union(*waiting))
         )
         if problem:
             log.error("stopped tasks not recorded", why=problem)

@@ -28,6 +28,7 @@ from holdfast.config.kill_switch_files import ALL, is_off
 from holdfast.errors import CommandError, Refused
 from holdfast.slurm.client import SlurmClient, SlurmJob
 from slurm_hooks.agent.jobs.journal_comment import CommentClient, JournalComment
+from slurm_hooks.agent.jobs.nodes.limit import KeepLimit
 from slurm_hooks.agent.jobs.nodes.steps import NodeClient, NodeSteps
 from slurm_hooks.agent.jobs.requeue_rules import (
     ENDED_BADLY,
@@ -97,7 +98,8 @@ class Requeuer:
         self._script_runs = script_runs
         self._last_at: dict[int, float] = {}
         self._journals = JournalComment(slurm)
-        self._nodes = NodeSteps(slurm, config, log, look=self._look, start=self._start)
+        limit = KeepLimit(run_dir, script_runs, wall)
+        self._nodes = NodeSteps(slurm, config, log, limit, look=self._look, start=self._start)
         self._tracked = TrackedJobs(run_dir, self._journals, self._look, log)
 
     def step(self, now: float) -> None:
@@ -179,6 +181,8 @@ class Requeuer:
                 tracked.due = now + IDLE_S
             case Next.REQUEUE:
                 tracked.next, tracked.due = self._requeue, now
+            case Next.REQUEUE_IF_FORGOTTEN:
+                tracked.next, tracked.due = self._requeue_if_forgotten, now
             case Next.RELEASE:
                 tracked.next, tracked.due = self._release, now
             case Next.RELEASE_IF_FORGOTTEN:
@@ -221,11 +225,21 @@ class Requeuer:
         tracked.next, tracked.since = self._look, now
         self._again(tracked, now)
 
-    def _release_if_forgotten(self, tracked: TrackedJob, now: float) -> None:
-        """Only a slurmctld that was started since can have forgotten the launcher's request. Else a person holds
-        the job."""
+    def _may_have_forgotten(self, tracked: TrackedJob) -> bool:
+        """Only a slurmctld that was started after the launcher's last message can have forgotten what followed."""
         # slurmctld's start comes in whole seconds.
-        if self._slurm.slurmctld_at().timestamp() + 1 > tracked.marker.at:
+        return self._slurm.slurmctld_at().timestamp() + 1 > tracked.marker.at
+
+    def _requeue_if_forgotten(self, tracked: TrackedJob, now: float) -> None:
+        """Else the script goes on, and this agent cannot see it."""
+        forgotten = self._may_have_forgotten(tracked)
+        tracked.next, tracked.due = (
+            (self._requeue, now) if forgotten else (self._look, now + IDLE_S)
+        )
+
+    def _release_if_forgotten(self, tracked: TrackedJob, now: float) -> None:
+        """Else a person holds the job."""
+        if self._may_have_forgotten(tracked):
             tracked.next, tracked.due = self._release, now
         else:
             self._drop(tracked, now)

@@ -51,6 +51,7 @@ class Next(Enum):
     LOOK_SOON = "look soon"
     LOOK_LATER = "look later"
     REQUEUE = "requeue"
+    REQUEUE_IF_FORGOTTEN = "requeue, if slurmctld was started after the launcher's end"
     RELEASE = "release"
     RELEASE_IF_FORGOTTEN = "release, if slurmctld was started after the launcher's request"
     START = "start without Slurm's delay"
@@ -105,11 +106,13 @@ def after_finish(
         return Next.FORGET
     if since_s < _SAVED_S:
         return Next.LOOK_LATER
+    if "COMPLETING" in states:
+        return Next.LOOK_LATER  # slurmctld knows of the end; an epilog may take minutes
     forgotten = bool(states & _UNDER_WAY) and not script_runs()
     if not forgotten:
         return Next.FORGET
     # Slurm requeues it some day. A command that has succeeded is not run again, so the job then completes.
-    return Next.REQUEUE if marker.succeeded and may_requeue() else Next.LOOK_LATER
+    return Next.REQUEUE_IF_FORGOTTEN if marker.succeeded and may_requeue() else Next.LOOK_LATER
 
 
 def after_requeue(
@@ -130,13 +133,18 @@ def after_requeue(
             return Next.RELEASE_IF_FORGOTTEN
         if marker.state == markers.RUNNING and job.exit_code == _LAUNCHER_KILLED:
             return Next.RELEASE
-    if job.state_reason.startswith(_HELD) or delay_s > MAX_DELAY_S:
+    if is_held(job) or delay_s > MAX_DELAY_S:
         return Next.FORGET  # held, or a start time set by a person
     if job.state_reason == "BeginTime" or delay_s > 0:
         return Next.START
     if job.state_reason in _WAITS or job.state_reason.startswith("ReqNodeNotAvail"):
         return Next.FORGET  # it may start, but waits for something else
     return Next.LOOK_SOON if since_s < MAX_DELAY_S else Next.FORGET
+
+
+def is_held(job: SlurmJob) -> bool:
+    """Whether Slurm or a person holds the pending job."""
+    return job.state_reason.startswith(_HELD)
 
 
 def _held_as_expedited(job: SlurmJob) -> bool:

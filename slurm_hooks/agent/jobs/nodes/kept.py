@@ -18,6 +18,7 @@ from holdfast.errors import Refused
 from holdfast.slurm.client import SlurmJob
 from holdfast.slurm.hostlist import names_in
 from holdfast.vocabulary import SlurmName
+from slurm_hooks.agent.jobs.nodes.limit import KeepLimit
 from slurm_hooks.job import marker as markers
 from slurm_hooks.job.marker import Marker
 
@@ -37,8 +38,8 @@ class ReservationsClient(Protocol):
 class KeptNodes:
     """``enabled``: the site's choice."""
 
-    def __init__(self, slurm: ReservationsClient, *, enabled: bool) -> None:
-        self._slurm, self._enabled = slurm, enabled
+    def __init__(self, slurm: ReservationsClient, limit: KeepLimit, *, enabled: bool) -> None:
+        self._slurm, self._limit, self._enabled = slurm, limit, enabled
 
     def nodes(self, marker: Marker, job: SlurmJob) -> tuple[SlurmName, ...]:
         """The nodes to keep now; none: the job has one node only, or its launcher requeues it not. Other jobs
@@ -51,16 +52,22 @@ class KeptNodes:
         names = names_in(job.nodes)
         if not self._enabled or len(names) < 2 or not (runs or leaves):
             return ()
+        if not self._limit.allows(marker, runs=runs):
+            return ()
         return tuple(SlurmName(name) for name in names if name not in marker.exclude)
 
-    def reserve(self, job_id: int, nodes: Sequence[SlurmName]) -> str:
+    def reserve(self, marker: Marker, nodes: Sequence[SlurmName]) -> str:
         """The reservation's name; empty: Slurm refused it, and the job goes on without it."""
-        name = f"holdfast-job-{job_id}"
-        comment = f"holdfast: job {job_id} is requeued"
+        name = f"holdfast-job-{marker.job}"
+        comment = f"holdfast: job {marker.job} is requeued"
+        if not self._limit.note(marker):
+            return ""
         try:
-            return name if self._slurm.keep_free(name, nodes, comment) else ""
+            # Where the name is taken, an earlier call was carried out whose answer did not come.
+            self._slurm.keep_free(name, nodes, comment)
         except Refused:
             return ""
+        return name
 
     def free(self, name: str) -> None:
         with contextlib.suppress(Refused):  # it ends within a minute

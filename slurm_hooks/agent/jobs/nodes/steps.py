@@ -9,8 +9,11 @@ from typing import Protocol
 from holdfast.slurm.client import SlurmJob
 from holdfast.vocabulary import SlurmName
 from slurm_hooks.agent.jobs.nodes.kept import KeptNodes, ReservationsClient
+from slurm_hooks.agent.jobs.nodes.limit import KeepLimit
 from slurm_hooks.agent.jobs.nodes.named import NamedNodes, NodesClient
+from slurm_hooks.agent.jobs.requeue_rules import is_held
 from slurm_hooks.agent.jobs.tracked_job import TrackedJob
+from slurm_hooks.job import marker as markers
 from slurm_hooks.settings.job import JobConfig
 
 Step = Callable[[TrackedJob, float], None]
@@ -21,18 +24,20 @@ class NodeClient(NodesClient, ReservationsClient, Protocol):
 
 
 class NodeSteps:
-    """``look`` is the step after each of these, and ``start`` the one that starts a job."""
+    """``look`` is the step after each of these, and ``start`` the one that starts a job. ``limit``: how often a
+    job's nodes are kept."""
 
     def __init__(
         self,
         slurm: NodeClient,
         config: JobConfig,
         log: Callable[[str], None],
+        limit: KeepLimit,
         *,
         look: Step,
         start: Step,
     ) -> None:
-        self._kept = KeptNodes(slurm, enabled=config.keep_nodes)
+        self._kept = KeptNodes(slurm, limit, enabled=config.keep_nodes)
         self._named = NamedNodes(slurm, config.replace_nodes, log)
         self._look, self._start = look, start
 
@@ -41,7 +46,8 @@ class NodeSteps:
         marker = tracked.marker
         if tracked.kept and self._kept.must_free(marker, job):
             tracked.excluded = job.excluded
-            return self.freed(self._start if job.restarts > marker.restarts else self._look)
+            at_once = marker.state == markers.REQUEUE and not is_held(job)
+            return self.freed(self._start if at_once else self._look)
         nodes = () if tracked.kept_tried else self._kept.nodes(marker, job)
         if nodes:
             return partial(self._keep, nodes)
@@ -66,7 +72,7 @@ class NodeSteps:
 
     def _keep(self, nodes: Sequence[SlurmName], tracked: TrackedJob, now: float) -> None:
         tracked.kept_tried = True
-        tracked.kept = self._kept.reserve(tracked.marker.job, nodes)
+        tracked.kept = self._kept.reserve(tracked.marker, nodes)
         tracked.next, tracked.due = self._look, now
 
     def _free(self, then: Step, tracked: TrackedJob, now: float) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.policy.ownership import PastDrain, Undrained, overtaken
 from holdfast.reason import Reason
-from holdfast.slurm.accounting import argv, past_drains
+from holdfast.slurm.accounting import argv, past_drains, restarts
 from holdfast.vocabulary import SlurmName
 
 OURS = "holdfast:XID79: GPU 3 0000:86:00 Xid 79 boot=aaaaaaaa gpu=3"
@@ -140,3 +140,9 @@ def test_a_withdrawal_in_the_second_of_its_drain_met_somebody_elses() -> None:
 def test_accounting_that_is_behind_is_asked_again(past: list[PastDrain]) -> None:
     with pytest.raises(LookupError):
         overtaken(past, UNDRAINED)
+
+
+def test_a_node_that_has_passed_an_inspection_is_no_incident_of_a_job() -> None:
+    passed = "holdfast: XID79 node=n3 run=0 at=150; NODE_TESTED node=n3 run=0 at=250"
+    row = "\x1f".join(("7", "100", "200", passed))
+    assert restarts(row + "\n")["7"].code == "XID79"

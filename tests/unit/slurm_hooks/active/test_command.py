@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.errors import UsageError
+from holdfast.errors import Refused, UsageError
+from holdfast.slurm.client import SlurmJob
 from holdfast.slurm.reservations import SlurmMaintenance
 from holdfast.vocabulary import SlurmName
-from slurm_hooks.active.command import known_tests, untested
+from slurm_hooks.active.command import known_tests, tell_excluding_jobs, untested
 from slurm_hooks.active.command import main as inspect
+from slurm_hooks.active.report import Inspected
+from slurm_hooks.active.result import CheckOutcome, Result
 
 DATA = Path(__file__).parents[3] / "data" / "slurm" / "24.11"
 
@@ -87,3 +90,49 @@ def test_a_suspected_node_is_tested_once_for_each_job(tmp_path: Path) -> None:
 def test_suspects_are_no_other_nodes() -> None:
     with pytest.raises(UsageError, match="either nodes or --suspects"):
         inspect(["--suspects", "worker-3"])
+
+
+class Told(SlurmMaintenance):
+    """Three jobs exclude A; the first one has ended by the time at which it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(5.0)
+        self.comments: dict[int, str] = {}
+
+    def excluded_nodes(self) -> dict[SlurmName, set[int]]:
+        return {A: {12, 13, 15}}
+
+    def job(self, job_id: int) -> SlurmJob | None:
+        return SlurmJob(
+            job_id=job_id,
+            name="train",
+            user="alice",
+            state="PENDING",
+            state_reason="None",
+            restarts=0,
+            requeue=True,
+            admin_comment="somebody else's" if job_id == 13 else "",
+        )
+
+    def admin_comment(self, job: SlurmJob, text: str) -> None:
+        if job.job_id == 12:
+            raise Refused(["scontrol"], "exit status 1", "Job has already finished")
+        self.comments[job.job_id] = text
+
+
+def result(at: float) -> Result:
+    return Result(check="host", verdict=CheckOutcome.PASSED, detail="", nodes=(A,), at=at)
+
+
+def test_a_job_that_has_ended_does_not_keep_others_from_being_told() -> None:
+    slurm = Told()
+    tell_excluding_jobs(slurm, [Inspected(node=A, was="idle", results=(result(500.5),))])
+    assert slurm.comments == {15: "holdfast: NODE_TESTED node=worker-1 run=0 at=500"}
+
+
+def test_a_job_is_told_when_the_test_of_the_node_began() -> None:
+    """After its test the node is in service, while others are tested for hours: a job may find it bad then."""
+    slurm = Told()
+    node = Inspected(node=A, was="idle", results=(result(500.5), result(900.5)))
+    tell_excluding_jobs(slurm, [node])
+    assert slurm.comments[15].endswith("at=500")

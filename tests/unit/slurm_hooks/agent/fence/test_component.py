@@ -217,3 +217,20 @@ def test_too_many_users_with_attempts_are_reported_once(
         node.component.turn(time.monotonic())
     said.append(capfd.readouterr().err)
     assert "".join(said).count("not fenced: too many users") == 1
+
+
+def test_what_is_stopped_of_users_who_wait_for_their_turn_stays_on_record(
+    node: _Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody lets their tasks go on."""
+    monkeypatch.setattr(component, "_MOST_WORKERS", 1)
+    other = JobRun(job=_JOB + 1, restarts=0, started_s=1.0, uid=_OTHER)
+    node.runs = node.runs.with_run(other)
+    theirs = [other.job, "/their/journal", 1, [0, 10.0]]
+    ended = [_JOB + 2, "/ended/journal", 1, [0, 10.0]]
+    record = node.folder / "run/stopped.json"
+    record.write_text(json.dumps([theirs, ended]))
+    node.component = Fence(node.settings, lambda: node.runs)
+    node.task(_UID)
+    node.until(lambda: json.loads(record.read_text()) != [theirs, ended])
+    assert json.loads(record.read_text()) == [theirs]

@@ -520,6 +520,33 @@ def test_a_job_that_has_succeeded_is_requeued_if_slurmctld_has_forgotten_its_end
     assert "job 7: slurmctld has forgotten its end, requeued" in node.log
 
 
+@pytest.mark.parametrize("state", ["COMPLETED+COMPLETING", "FAILED+COMPLETING"])
+def test_a_job_that_has_ended_and_whose_epilog_takes_long_is_not_requeued(
+    node: Node, state: str
+) -> None:
+    """slurmctld knows of its end, so it has forgotten nothing."""
+    node.mark("finished", succeeded=True)
+    node.script_runs = False
+    assert node.slurm.job_now is not None
+    node.slurm.job_now = replace(node.slurm.job_now, state=state)
+    node.run(120)
+    assert node.changes == []
+    node.slurm.job_now = replace(node.slurm.job_now, state=state.partition("+")[0])
+    node.run(20)
+    assert (node.marked, node.changes) == (False, [])
+
+
+def test_only_a_slurmctld_that_was_started_since_can_have_forgotten_the_end(node: Node) -> None:
+    """A script that goes on, in a container whose processes the agent does not see."""
+    node.mark("finished", succeeded=True, at=1000.0)
+    node.script_runs = False
+    node.run(60)
+    assert (node.marked, node.changes) == (True, [])
+    node.slurm.started_at = 1001.0
+    node.run(20)
+    assert node.changes == ["requeue", "start_now"]
+
+
 def test_a_script_that_goes_on_after_its_last_holdfast_run_is_not_watched(node: Node) -> None:
     node.mark("finished")
     node.run(20)
