@@ -39,9 +39,9 @@ class JobConfig:
     stop_notice_s: float = 600.0
     """How long before its machine is stopped (maintenance, spot notice) a job leaves at its next checkpoint
     even if no other node is free. At the latest it leaves half a minute before, without a checkpoint."""
-    keep_nodes: bool = True
-    """Whether the healthy nodes of a job are kept free for the seconds between its requeue and the end of Slurm's
-    delay, by a reservation."""
+    keep_nodes: bool = False
+    """Whether the nodes of a job are kept free for the seconds between its requeue and the end of Slurm's delay, by
+    a reservation. For clusters whose jobs have whole nodes: on a shared node it keeps the jobs of others off."""
     replace_nodes: ReplaceNodes = ReplaceNodes.ASKED
     """Whether a requeued job that names its nodes (`sbatch --nodelist`) may get another node in the place of one
     that is drained or DOWN. `asked`: if its owner says so, with `holdfast run --replace-nodes`; otherwise it waits

@@ -106,6 +106,23 @@ def test_slurmctld_gets_older_state_back(box: Box) -> None:
     cluster.wait_for(lambda: cluster.in_service(box, NODE), "the drain forgotten", SLOW_S)
 
 
+def _inspection(box: Box, job: str) -> tuple[bool, str]:
+    """Whether an inspection passed, and its report."""
+    words = ("create", "job", "--from=cronjob/holdfast-inspection", job)
+    box.kubectl("-n", "holdfast", *words)
+
+    def status() -> dict[str, Any]:
+        shown = json.loads(box.kubectl("-n", "holdfast", "get", "job", job, "--output=json"))
+        return dict(shown["status"])
+
+    def ended() -> bool:
+        return {"Complete", "Failed"} & {one["type"] for one in status().get("conditions", ())} != set()
+
+    cluster.wait_for(ended, "the inspection ended", SLOW_S)
+    page = box.kubectl("-n", "holdfast", "logs", f"job/{job}", "--container=inspect")
+    return status().get("succeeded") == 1, page
+
+
 def inspects_as_root(box: Box) -> None:
     """`holdfast inspect` from a pod: sackd beside it signs as root, and its tasks run on the node."""
     conf = "/etc/holdfast/holdfast.yaml"
@@ -119,23 +136,14 @@ def inspects_as_root(box: Box) -> None:
         "the node idle: others are not inspected",
         SLOW_S,
     )
-    job = "inspection-now"
-    words = ("create", "job", "--from=cronjob/holdfast-inspection", job)
-    box.kubectl("-n", "holdfast", *words)
-
-    def status() -> dict[str, Any]:
-        shown = json.loads(box.kubectl("-n", "holdfast", "get", "job", job, "--output=json"))
-        return dict(shown["status"])
-
-    def ended() -> bool:
-        return {"Complete", "Failed"} & {one["type"] for one in status().get("conditions", ())} != set()
-
-    cluster.wait_for(ended, "the inspection ended", SLOW_S)
-    page = box.kubectl("-n", "holdfast", "logs", f"job/{job}", "--container=inspect")
+    # On a busy machine a probe may miss its deadline, which the inspection reports.
+    passed, page = _inspection(box, "inspection-1")
+    if not passed and "no answer before the deadline" in page:
+        passed, page = _inspection(box, "inspection-2")
     assert NODE in page
-    assert status().get("succeeded") == 1, page
-    names = ("cronjob/holdfast-inspection", "job/inspection-now", "configmap/holdfast")
-    # The end of the CronJob takes its Job along.
+    assert passed, page
+    # The end of the CronJob takes its Jobs along.
+    names = ("cronjob/holdfast-inspection", "configmap/holdfast")
     box.kubectl("-n", "holdfast", "delete", "--ignore-not-found", *names)
     cluster.wait_for(lambda: cluster.in_service(box, NODE), "no reservation left")
 
