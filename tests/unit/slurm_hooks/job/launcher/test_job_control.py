@@ -225,6 +225,8 @@ def test_the_agent_is_told_of_a_probable_requeue_of_several_nodes(
 def test_a_requeue_follows_after_the_agent_could_keep_the_nodes() -> None:
     with listening(42) as agent:
         control = job_control(agent.run_dir, Answers(-15))
+        config = replace(control._tools.config, keep_nodes=True)
+        control._tools = replace(control._tools, config=config)
         began = time.monotonic()
         agent.while_it_runs(control.announce)
         agent.while_it_runs(control.requeue)

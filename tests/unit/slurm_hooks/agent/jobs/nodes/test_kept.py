@@ -194,7 +194,7 @@ def test_nor_does_it_again_once_the_worker_has_forgotten_it(tmp_path: Path) -> N
     later = Requeuer(
         node.slurm,
         tmp_path,
-        JobConfig(),
+        JobConfig(keep_nodes=True),
         wall=lambda: node.slurm.now,
         uid_of=lambda _: ALICE,
     )
@@ -229,7 +229,7 @@ def test_they_are_freed_although_slurmctld_did_not_say_that_they_are_reserved(
     tmp_path: Path,
 ) -> None:
     """Else the job waits for its own nodes."""
-    node = Node(tmp_path, SlowSlurm(WIDE))
+    node = Node(tmp_path, SlowSlurm(WIDE), config=JobConfig(keep_nodes=True))
     node.mark(markers.REQUEUE)
     node.run(2)
     node.slurm.requeued()
