@@ -160,7 +160,7 @@ class _Run:
                     f"first sync: raw PATCH by the bridge's account, under its admission policy: "
                     f"{1e3 * own_s / RAW:.2f} ms",
                     f"first sync: with the API server, {1e3 * all_cpu_s:.1f} ms of CPU time for each write; raw "
-                    f"PATCH: {1e3 * raw_cpu_s:.1f} ms. This ratio does not depend on other programs",
+                    f"PATCH: {1e3 * raw_cpu_s:.1f} ms",
                 ),
             ),
             self._shown_figure("during the first sync", numbers, drained),
