@@ -194,13 +194,18 @@ def admit(name: SlurmName, table: Iterable[NodeRow], limits: BudgetLimits, code:
     return Admission(admitted=admitted, out=len(out), allowed=most, total=len(nodes))
 
 
+def in_drain_order(nodes: Iterable[NodeRow]) -> list[NodeRow]:
+    """Those of the nodes that Holdfast has taken out of service, the first one first."""
+    return sorted(filter(is_charged, nodes), key=lambda node: (node.reason_at or _NEVER, node.name))
+
+
 def withdrawals(table: Iterable[NodeRow], limits: BudgetLimits) -> tuple[SlurmName, ...]:
     """The nodes whose agents must withdraw their drain; empty within the budget.
 
     First those beyond the users' part, then those beyond the whole budget; each in order of drain time.
     """
     nodes = [node for node in table if not node.states & NOT_DEFINED]
-    out = sorted(filter(is_charged, nodes), key=lambda node: (node.reason_at or _NEVER, node.name))
+    out = in_drain_order(nodes)
     by_users = [node for node in out if is_by_users(node)]
     over = by_users[allowed_by_users(limits, len(nodes)) :]
     left = [node for node in out if node not in over]

@@ -13,18 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Protocol
 
 from holdfast.node_states import NOT_DEFINED
-from holdfast.policy.budget import Admission, NodeRow, is_charged
+from holdfast.policy.budget import Admission, NodeRow, in_drain_order, is_charged
 from holdfast.policy.node_drain import OVER_BUDGET
 from holdfast.reason import Reason
 from holdfast.vocabulary import SlurmName
 
 SMALLEST = 3
 """Nodes. In a smaller domain, one node more or less is no sign of an incident."""
-_NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 
 class CommentedRow(NodeRow, Protocol):
@@ -119,5 +117,5 @@ def withdrawals(
     """The nodes of the domain whose agents must withdraw their drain, as ``budget.withdrawals`` has it for the
     cluster: those that were drained last."""
     inside = [n for n in table if n.name in domain.nodes and not n.states & NOT_DEFINED]
-    out = sorted(filter(is_charged, inside), key=lambda n: (n.reason_at or _NEVER, n.name))
+    out = in_drain_order(inside)
     return tuple(node.name for node in out[room(limits.domain_share, len(inside)) :])

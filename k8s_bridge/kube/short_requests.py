@@ -203,17 +203,17 @@ def _body(
             raise ValueError(f"an answer in the coding {coding[:40]!r}")
         return _chunks(answers), True
     if "content-length" in headers:
-        return _exactly(answers, _size(headers["content-length"], 10)), True
+        return _exactly(answers, _checked(int(headers["content-length"]))), True
     data = answers.read(MOST_BYTES + 1)
-    _size(str(len(data)), 10)
+    _checked(len(data))
     return data, False
 
 
 def _chunks(answers: io.BufferedReader) -> bytes:
     pieces: list[bytes] = []
     total = 0
-    while size := _size(_line(answers).partition(";")[0].strip(), 16):
-        total = _size(str(total + size), 10)
+    while size := _checked(int(_line(answers).partition(";")[0].strip(), 16)):
+        total = _checked(total + size)
         pieces.append(_exactly(answers, size))
         if _line(answers):
             raise ValueError("a part of the answer is longer than it says")
@@ -222,8 +222,7 @@ def _chunks(answers: io.BufferedReader) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _size(text: str, base: int) -> int:
-    size = int(text, base)
+def _checked(size: int) -> int:
     if not 0 <= size <= MOST_BYTES:
         raise ValueError(f"an answer of {size} bytes")
     return size

@@ -29,8 +29,11 @@ class Kind:
     namespaced: bool = True
 
     @property
+    def plural(self) -> str:
+        return f"{self.kind.lower()}s".replace("ys", "ies")
+
+    @property
     def crd(self) -> Object:
-        plural = f"{self.kind.lower()}s".replace("ys", "ies")
         anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         served = {
             "name": self.version,
@@ -42,11 +45,11 @@ class Kind:
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.{self.group}"},
+            "metadata": {"name": f"{self.plural}.{self.group}"},
             "spec": {
                 "group": self.group,
                 "scope": "Namespaced" if self.namespaced else "Cluster",
-                "names": {"kind": self.kind, "plural": plural, "singular": self.kind.lower()},
+                "names": {"kind": self.kind, "plural": self.plural, "singular": self.kind.lower()},
                 "versions": [served],
             },
         }

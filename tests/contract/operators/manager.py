@@ -13,7 +13,6 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,41 +21,6 @@ from testbed.kube.local import ApiServer, free_port
 
 _WAIT_S, _STABLE_S = 150.0, 0.3
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crd:
-    """A kind of the operator's."""
-
-    group: str
-    version: str
-    kind: str
-
-    @property
-    def plural(self) -> str:
-        return f"{self.kind.lower()}s"
-
-    def manifest(self) -> dict[str, Any]:
-        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        version = {
-            "name": self.version,
-            "served": True,
-            "storage": True,
-            "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": anything},
-        }
-        names = {"kind": self.kind, "plural": self.plural, "singular": self.kind.lower()}
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{self.plural}.{self.group}"},
-            "spec": {
-                "group": self.group,
-                "scope": "Namespaced",
-                "names": names,
-                "versions": [version],
-            },
-        }
 
 
 def applied(server: ApiServer, *objects: Mapping[str, Any]) -> None:

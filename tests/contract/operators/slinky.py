@@ -10,11 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from charts.operators.objects import Kind, serve
 from measure.bridge.many_nodes import ManySlurmNodes
 from testbed.kube.local import ApiServer, KubectlError
 
 from holdfast.vocabulary import SlurmName
-from tests.contract.operators.manager import Crd, Manager, applied
+from tests.contract.operators.manager import Manager, applied
 from tests.unit.k8s_bridge.strangers import WORKERS, Strangers
 
 USER = "slurm"
@@ -34,10 +35,7 @@ class Slinky:
         self, program: Path, server: ApiServer, slurm: ManySlurmNodes, key: bytes, folder: Path
     ):
         self._server, self._looks = server, itertools.count()
-        applied(server, *(_crd(kind).manifest() for kind in _KINDS))
-        for kind in _KINDS:
-            name = f"crd/{_crd(kind).plural}.{_GROUP}"
-            server.kubectl("wait", "--for=condition=Established", "--timeout=30s", name)
+        serve(server, *(Kind(group=_GROUP, version=_VERSION, kind=kind) for kind in _KINDS))
         applied(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _SPACE}})
         applied(server, *_objects(key))
         self._manager = Manager(
@@ -93,10 +91,6 @@ class Slinky:
 
     def _kubectl(self, *args: str, stdin: str | None = None) -> str:
         return self._server.kubectl("-n", _SPACE, *args, stdin=stdin)
-
-
-def _crd(kind: str) -> Crd:
-    return Crd(group=_GROUP, version=_VERSION, kind=kind)
 
 
 def _argv(program: Path, metrics: str) -> Sequence[str]:

@@ -12,18 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from charts.operators.objects import Kind, serve
 from measure.bridge.many_nodes import ManySlurmNodes
 from testbed.kube.local import ApiServer
 
 from holdfast.vocabulary import SlurmName
-from tests.contract.operators.manager import Crd, Manager, applied
+from tests.contract.operators.manager import Manager, applied
 from tests.unit.k8s_bridge.strangers import Strangers
 
 USER = "root"
 """SlurmUser, and the user of its token."""
 MAINTENANCE = "NebiusMaintenanceScheduled"
 _SPACE, _CLUSTER = "soperator", "soperator"
-_CRD = Crd(group="slurm.nebius.ai", version="v1", kind="SlurmCluster")
+_CRD = Kind(group="slurm.nebius.ai", version="v1", kind="SlurmCluster")
 
 
 class Soperator:
@@ -39,9 +40,7 @@ class Soperator:
             "maintenance_begins": lambda world: _show(world, "True"),
             "maintenance_ends": lambda world: _show(world, "False"),
         }
-        applied(server, _CRD.manifest())
-        name = f"crd/{_CRD.plural}.{_CRD.group}"
-        server.kubectl("wait", "--for=condition=Established", "--timeout=30s", name)
+        serve(server, _CRD)
         applied(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _SPACE}})
         applied(server, *_objects(key))
         self._manager = Manager(

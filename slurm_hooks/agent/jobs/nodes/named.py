@@ -1,8 +1,8 @@
 """Shortens the list of nodes that a requeued job names (``sbatch --nodelist``) by those that are bad.
 
-Only an administrator can change this list (seen on 24.11.5 and 26.05.5), so the agent does it, where the job's owner
-or the site has allowed it. It removes only nodes on which the job could not start, and nodes that the owner's launcher
-wants to avoid, so the job never gets a node that it could not have had without the list.
+The agent does it as root, where the job's owner or the site has allowed it: the launcher has ended by then. It
+removes only nodes on which the job could not start, and nodes that the owner's launcher wants to avoid, so the job
+never gets a node that it could not have had without the list.
 """
 
 from __future__ import annotations

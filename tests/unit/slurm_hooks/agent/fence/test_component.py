@@ -183,7 +183,7 @@ def test_the_kill_switch(node: _Node) -> None:
 def test_users_without_attempts_leave_their_place_to_others(
     node: _Node, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """More users with jobs than workers: who has an attempt is fenced, whoever came first."""
+    """More users with jobs than workers: a user with an attempt is fenced, in whatever order they came."""
     monkeypatch.setattr(component, "_MOST_WORKERS", 1)
     monkeypatch.setattr(component, "_TURN_S", 0.0)
     idle = [JobRun(job=_JOB + i, restarts=0, started_s=1.0, uid=_UID + i) for i in (1, 2)]

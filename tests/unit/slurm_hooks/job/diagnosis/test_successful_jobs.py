@@ -52,7 +52,7 @@ def test_a_task_that_failed_within_training_is_the_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    "file", ["/home/u/.bashrc", "/root/.bash_profile", "/etc/profile.d/site.sh", "/etc/bashrc"]
+    "file", ["/home/u/.bashrc", "/home/u/.bash_profile", "/etc/profile.d/site.sh", "/etc/bashrc"]
 )
 def test_a_file_that_a_shell_reads_at_its_start_is_no_cause(file: str) -> None:
     assert code(f"{file}: line 7: module: command not found\n") is None
